@@ -89,6 +89,12 @@ def matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     return fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], rest)
 
 
+# What builds packages of whose sources some are compiled
+COMPILERS = re.compile(
+    r"cython|cffi|maturin|meson-?py|mypyc|nanobind|pybind11|scikit[-_]build|setuptools[-_]rust"
+)
+
+
 class Host:
     """Reads the settings of the repository in `folder`, in which `ours` are new folders.
 
@@ -129,7 +135,7 @@ class Host:
         return found
 
     def notes(self) -> list[str]:
-        found = [*self._sdist(), *self._checkers()]
+        found = [*self._sdist(), *self._checkers(), *self._compiled()]
         if "project" in self.settings and not self.is_built:
             found += [
                 f"if pip builds this repository, its wheel holds {', '.join(self.ours)} "
@@ -390,6 +396,22 @@ class Host:
             cure = f"in MANIFEST.in, write: {'; '.join(lines)}" if lines else ""
         if cure:
             yield f"an sdist of this repository would hold the rows and their answers: {cure}"
+
+    def _compiled(self) -> Iterator[str]:
+        """Yield a note if an edit of the installed package may need another build."""
+        system = at(self.settings, "build-system")
+        requires = " ".join(system.get("requires", [])).lower()
+        setup = self._calls(self.folder / "setup.py").get("setup", {})
+        declared = [*setup, *at(self.settings, "tool.setuptools")]
+        if system and (
+            COMPILERS.search(f"{requires} {self.backend}")
+            or {"ext_modules", "ext-modules"} & {*declared}
+        ):
+            name = at(self.settings, "project.name") or self.folder.name
+            yield (
+                "this repository's package has compiled modules: after an edit of their "
+                f"sources, run `uv sync --reinstall-package {name}` in {self.ours[0]}/"
+            )
 
     def _checkers(self) -> Iterator[str]:
         """Yield a note for each tool that would check the new folders, too."""

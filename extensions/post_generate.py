@@ -1,8 +1,10 @@
 """Install an environment that Copier has written, and check that it can be imported.
 
     python post_generate.py copy|update STEP
+    python post_generate.py before_update RELEASE COMMAND
 
-STEP is JSON, an object with the fields of the class Step below. Copier runs this in the
+STEP is JSON, an object with the fields of the class Step below. RELEASE is what Copier
+knows of the project's release, and COMMAND updates it. Copier runs this in the
 destination, with its own interpreter: standard library only. If a step fails, the exit
 status is 1, and the last line says what to do.
 """
@@ -108,6 +110,17 @@ def find_uv() -> str:
             raise Problem(f"{uv} does not work: {found.stderr.splitlines()[0]}")
         uv = found.stdout.strip()
     return uv
+
+
+def check_origin(release: str, command: str) -> None:
+    """Raise Problem for a project from before 0.5, which had no package of the runtime."""
+    settings = PROJECT / "pyproject.toml"
+    if settings.is_file() and DISTRIBUTION in settings.read_text(encoding="utf-8"):
+        return
+    raise Problem(
+        f"nothing has changed: a project of {release} updates to 0.6.1 first. Run "
+        f"`{command} --vcs-ref v0.6.1`, commit, and then run `{command}`"
+    )
 
 
 def check_merged() -> None:
@@ -362,12 +375,66 @@ def former_packages() -> list[list[str]]:
     return [["math-verify>=0.9"]] if needed and '"math-verify' not in declared else []
 
 
-def run(command: list[str], failure: str, folder: Path | None = None) -> None:
-    kept = {
+def own_variables() -> dict[str, str]:
+    return {
         name: value for name, value in os.environ.items() if not HIDDEN.fullmatch(name)
     }
-    if subprocess.run(command, check=False, env=kept, cwd=folder).returncode != 0:
+
+
+def run(command: list[str], failure: str, folder: Path | None = None) -> None:
+    done = subprocess.run(command, check=False, env=own_variables(), cwd=folder)
+    if done.returncode != 0:
         raise Problem(failure)
+
+
+# An extra that asks for another antlr4 than NeMo Gym's, such as math-verify[antlr4_13_2]
+OTHER_ANTLR = re.compile(r"([\w.-]+)\[[^\]]*?\bantlr4[-_](?!9[-_])[^\]]*\]")
+# What the resolver says of a package that asks for it
+ASKS_FOR_ANTLR = re.compile(
+    r"([\w.-]+(?:\[[\w.,-]+\])?)\S* depends? on (antlr4-python3-runtime[=<>!~]\S*[\w*])"
+)
+OF_NEMO_GYM = ("hydra-core", "omegaconf", "nemo-gym")
+
+
+def antlr_problem(package: str, needs: str, instead: str) -> str:
+    return (
+        f"{package} and nemo-gym cannot be installed together: {package} needs {needs}, and "
+        f"NeMo Gym needs antlr4-python3-runtime 4.9 for hydra-core and omegaconf. {instead}"
+    )
+
+
+def check_extras(texts: list[str]) -> None:
+    """Raise Problem for a requirement whose extra asks for an antlr4 that NeMo Gym refuses.
+
+    The resolver would take an old release of the package, which does not have the extra.
+    """
+    if found := OTHER_ANTLR.search("\n".join(texts)):
+        instead = f"Name {found[1]}[antlr4_9_3] instead"
+        raise Problem(antlr_problem(found[0], "a newer antlr4", instead))
+
+
+def antlr_clash(said: str) -> str | None:
+    """Say which package keeps NeMo Gym away, if the resolver's message names antlr4."""
+    for package, needs in ASKS_FOR_ANTLR.findall(" ".join(said.split())):
+        if not package.startswith(OF_NEMO_GYM):
+            name = "this project" if package == "project" else package
+            instead = (
+                f"If {name.partition('[')[0]} has an extra antlr4_9_3, as math-verify has, name "
+                f"it with [antlr4_9_3]. Else take a release that works with antlr4 4.9"
+            )
+            return antlr_problem(name, needs, instead)
+    return None
+
+
+def sync(command: list[str], failure: str) -> None:
+    """Run `uv sync`. Raises Problem, which names what keeps NeMo Gym away if that is known."""
+    done = subprocess.run(
+        command, check=False, env=own_variables(), stderr=subprocess.PIPE, text=True
+    )
+    print(done.stderr, end="", file=sys.stderr, flush=True)
+    if done.returncode:
+        clash = antlr_clash(done.stderr)
+        raise Problem(*([clash] if clash else []), failure)
 
 
 def installed(folder: Path) -> tuple[str, str]:
@@ -436,7 +503,7 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
     # The lock file allows any version of env_runtime, so it would keep that of a wheel
     # that is gone. A wheel of the same version may have changed.
     fresh = ["--upgrade-package", DISTRIBUTION, "--reinstall-package", DISTRIBUTION]
-    run(
+    sync(
         [uv, "sync", "--quiet", "--directory", str(folder), *python_option, *fresh],
         f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}"
         f"{', or what builds them' if packages else ''}, then `uv sync` and `{again}` there",
@@ -539,6 +606,14 @@ def check_repository(step: Step, around: host.Host) -> None:
         raise Problem(*dict.fromkeys(refusals))
 
 
+def requirements(around: host.Host) -> list[str]:
+    """Return what the project and the package of the user's repository require."""
+    found = [(PROJECT / "pyproject.toml").read_text(encoding="utf-8")]
+    found += host.at(around.settings, "project.dependencies") or []
+    listed = Path("requirements.txt")
+    return [*found, *([listed.read_text("utf-8")] if listed.is_file() else [])]
+
+
 def check_dataset(step: Step) -> None:
     """Raise Problem if a dataset's files are not there, before anything is installed."""
     if step.writer[:1] != ["env_runtime.rows"] or step.writer[1].startswith("hf:"):
@@ -611,6 +686,7 @@ def main(operation: str, given: str = "{}") -> None:
             python = sys.executable if host.tomllib else find_python(uv, ">=3.12")
             around = host.Host(Path(), [*map(str, folders)], python or "python3")
             check_repository(step, around)
+            check_extras(requirements(around))
             check_dataset(step)
             check_chosen_python(uv, folders)
             notes = around.notes()
@@ -665,6 +741,9 @@ def main(operation: str, given: str = "{}") -> None:
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:])
+        if sys.argv[1] == "before_update":
+            check_origin(*sys.argv[2:])
+        else:
+            main(*sys.argv[1:])
     except Problem as problem:
         sys.exit("\n".join(f"nemo-gym-template: {line}" for line in problem.args))

@@ -30,6 +30,7 @@ SETUPTOOLS = '[build-system]\nrequires = ["setuptools>=61"]\n'
 PROJECT = '[project]\nname = "mazes"\nversion = "0.1"\nrequires-python = ">=3.10"\n'
 FIND = "[tool.setuptools.packages.find]\n"
 HATCH = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+REBUILD = "run `uv sync --reinstall-package mazes` in nemo_gym/"
 WORKSPACE = '[project]\nname = "root"\nversion = "0"\nrequires-python = ">=3.10"\n'
 WORKSPACE += "[tool.uv.workspace]\nmembers = "
 
@@ -487,6 +488,9 @@ def test_three_environments_of_one_repository(add, tmp_path):
         ('[tool.isort]\nextend_skip = ["nemo_gym"]\n', "", None),
         (PROJECT, "", 'include = ["mazes", "mazes.*"]'),
         (PROJECT, "src/", None),
+        (PROJECT + SETUPTOOLS.replace("61", '61", "Cython>=3'), "src/", REBUILD),
+        (PROJECT + backend("maturin", "maturin>=1"), "src/", REBUILD),
+        (PROJECT + backend("mesonpy", "meson-python"), "src/", REBUILD),
     ],
 )
 def test_what_a_repositorys_owner_may_want_to_know(
@@ -501,6 +505,19 @@ def test_what_a_repositorys_owner_may_want_to_know(
     assert [line in note for note in notes] == ([True] if line else [])
     monkeypatch.setattr(host, "tomllib", None)
     assert host.Host(tmp_path, ["nemo_gym"], sys.executable).notes() == notes
+
+
+def test_an_extension_in_setup_py_needs_a_build(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "extensions")
+    import host
+
+    script = "from setuptools import setup\nsetup(ext_modules=cythonize('fast.pyx'))\n"
+    settings = PROJECT + SETUPTOOLS
+    write(tmp_path, {"src/mazes/__init__.py": "", "pyproject.toml": settings})
+    assert host.Host(tmp_path, ["nemo_gym"]).notes() == []
+    write(tmp_path, {"setup.py": script})
+    [note] = host.Host(tmp_path, ["nemo_gym"]).notes()
+    assert note.endswith(REBUILD)
 
 
 def test_a_step_that_cannot_begin_leaves_nothing(add, tmp_path):

@@ -129,6 +129,80 @@ def test_the_wheel_of_this_release_replaces_others(step, tmp_path, monkeypatch, 
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(
+    "extra", ["antlr4_13_2", "antlr4-11-0", "antlr4_13_2,inference"]
+)
+def test_an_extra_for_another_antlr4_is_named_before_anything_is_installed(
+    project, extra
+):
+    """uv would take a math-verify without the extra, of two years ago."""
+    settings = project / "nemo_gym/pyproject.toml"
+    [line] = [x for x in settings.read_text().splitlines() if x.startswith("dependen")]
+    wanted = (
+        f'dependencies = ["nemo-gym-env-runtime[nemo-gym]", "math-verify[{extra}]"]'
+    )
+    settings.write_text(settings.read_text().replace(line, wanted))
+    said = post_generate(project)[-1]
+    assert f"math-verify[{extra}] and nemo-gym cannot be installed together" in said
+    assert said.endswith("Name math-verify[antlr4_9_3] instead")
+    assert not (project / "nemo_gym/.venv").exists()
+    settings.write_text(settings.read_text().replace(extra, "antlr4_9_3"))
+    venv = project / "nemo_gym/.venv"
+    venv.mkdir()  # the next check
+    assert "has no pyvenv.cfg" in post_generate(project)[-1]
+
+
+RESOLVED = """\
+error: No solution found when resolving dependencies for split (markers: python_full_version >= '3.13.14')
+  cause: Because hydra-core>=1.3.0,<=1.3.8 depends on antlr4-python3-runtime==4.9.* and
+         {0}, we can conclude that they are incompatible.
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("latex2sympy2-extended>=1.0.4,<=1.0.6 depends on antlr4-python3-runtime==4.13.2", "latex2sympy2-extended and nemo-gym cannot be installed together: latex2sympy2-extended needs antlr4-python3-runtime==4.13.2"),
+        ("formulas[antlr4-13-2]==2 depends on antlr4-python3-runtime>=4.11,<5", "formulas[antlr4-13-2] and nemo-gym cannot"),
+        ("your project depends on antlr4-python3-runtime>=4.13", "this project and nemo-gym cannot"),
+        ("your project depends on fastapi<0.1", None),
+    ],
+)  # fmt: skip
+def test_a_resolution_that_antlr4_stops_names_the_pair(step, capfd, said, named):
+    code = f"import sys; sys.exit({RESOLVED.format(said)!r})"
+    with pytest.raises(step.Problem) as caught:
+        step.sync([sys.executable, "-c", code], "`uv sync` failed, see above")
+    *clash, last = caught.value.args
+    assert last == "`uv sync` failed, see above"
+    assert RESOLVED.format(said).strip() in capfd.readouterr().err
+    assert (named in clash[0] and "antlr4_9_3" in clash[0]) if named else not clash
+
+
+@pytest.mark.nightly
+def test_no_package_pulls_nemo_gym_down(tmp_path):
+    """Not to a hydra-core before 1.3, nor to the candidate of a release."""
+    text = f"""
+        [project]
+        name = "one"
+        version = "1"
+        requires-python = ">=3.12,<3.15"
+        dependencies = ["nemo-gym-env-runtime[nemo-gym]", "antlr4-python3-runtime>4.9.3"]
+        [tool.uv.sources]
+        nemo-gym-env-runtime = {{ path = "{ROOT / "runtime"}" }}
+    """
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text(text)
+    command = [UV, "lock", "--python", sys.executable]
+    done = run(command, tmp_path, check=False)
+    assert done.returncode == 1
+    assert "hydra-core>=1.3" in done.stdout
+    settings.write_text(text.replace(', "antlr4-python3-runtime>4.9.3"', ""))
+    run(command, tmp_path)
+    packages = tomllib.loads((tmp_path / "uv.lock").read_text())["package"]
+    gym = {one["version"] for one in packages if one["name"] == "nemo-gym"}
+    assert {version.rpartition(".")[0] for version in gym} == {"0.4", "0.7"}
+
+
 def test_a_copy_without_tasks_says_how_to_build_the_wheel(copy, template, tmp_path):
     printed = copy(tmp_path / "my_env").stdout
     [command] = [line for line in printed.splitlines() if "uv build" in line]
@@ -241,7 +315,8 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     folder = tmp_path / "nemo_gym"
     folder.mkdir()
     commands = []
-    monkeypatch.setattr(step, "run", lambda command, failure: commands.append(command))
+    for name in ("sync", "run"):
+        monkeypatch.setattr(step, name, lambda command, _: commands.append(command))
     monkeypatch.setattr(step, "installed", lambda folder: ("3.13.15", "0.7.0"))
     monkeypatch.setattr(step, "required_python", lambda folder: ">=3.12")
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
@@ -285,6 +360,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     shutil.copytree(project, tmp_path / "my_env")
     monkeypatch.chdir(tmp_path / "my_env")
     monkeypatch.setattr(step, "run", fail)
+    monkeypatch.setattr(step, "sync", fail)
     monkeypatch.setattr(step, "installed", lambda folder: ("3.13.15", "0.7.0"))
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)

@@ -221,6 +221,9 @@ def test_a_class_in_a_module_play_keeps_its_name(render):
     project = render(env_name="play")
     assert (project / "play.py").is_file()
     assert not (project / "nemo_gym/play.py").exists()
+    text = (project / "nemo_gym/README.md").read_text()
+    assert "../play.py" in text and "play.py" not in text.replace("../play.py", "")
+    assert "python play.py" in (render() / "nemo_gym/README.md").read_text()
 
 
 def test_an_environment_is_small(render):
@@ -425,6 +428,18 @@ def test_the_image_that_serves_is_the_default(render, archetype):
         "gates.py server smoke --without-rows",
     )
     assert last.index(check) < last.index(gates) < last.index("USER 1000")
+
+
+def test_the_user_of_an_image_reads_what_a_umask_hides(render):
+    """An image has the modes of the copied files, and root's checks can read all."""
+    project = render(siblings=["openenv", "ors"])
+    for name in ("nemo_gym", "openenv", "ors"):
+        text = (project / name / "Dockerfile").read_text()
+        served = [stage for stage in text.split("\nFROM ") if "\nUSER 1000" in stage]
+        assert len(served) == (2 if name == "nemo_gym" else 1)
+        for stage in served:
+            copied = re.findall(r"^COPY (?!--from=).*", stage, re.MULTILINE)
+            assert copied == ["COPY --chmod=755 . /app"]
 
 
 @pytest.mark.parametrize(

@@ -317,6 +317,41 @@ def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
     assert " passed" in printed
 
 
+@pytest.mark.parametrize("tags", [[], ["v0.0.1"], ["fork-2"]])
+def test_a_fork_without_the_releases_tags_updates(releases, tmp_path, tags):
+    """Copier then takes the project for one of a release before 0.5."""
+    git(releases, "tag", "--delete", "v0.9.0")
+    for tag in tags:
+        git(releases, "tag", tag)
+    copy("--vcs-ref=HEAD", releases, tmp_path / "my_env")
+    commit(tmp_path / "my_env", first=True)
+    release(releases, "fork-3", FIX)
+    git(releases, "tag", "--delete", "fork-3")
+    update(tmp_path / "my_env", "--vcs-ref=HEAD")
+    assert "Read rollouts" in (tmp_path / "my_env/nemo_gym/view.py").read_text()
+
+
+def test_a_project_from_before_0_5_updates_to_0_6_1_first(releases, project):
+    """What tells is the project, without the runtime's package, not a tag."""
+    git(releases, "tag", "v0.4.0", "v0.9.0")
+    edit(project, ".copier-answers.yml", "_commit: v0.9.0", "_commit: v0.4.0")
+    settings = project / "nemo_gym/pyproject.toml"
+    settings.write_text(
+        settings.read_text().replace("nemo-gym-env-runtime", "nemo-gym")
+    )
+    commit(project)
+    git(releases, "tag", "--delete", "v0.9.0")
+    release(releases, "v0.10.0", FIX)
+    done = copier(project, *UPDATE)
+    assert done.returncode == 1
+    command = "`uvx copier update --trust --defaults"
+    text = (
+        f"a project of v0.4.0 updates to 0.6.1 first. Run {command} --vcs-ref v0.6.1`"
+    )
+    assert text in done.stdout
+    assert git(project, "status", "--porcelain") == ""
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("tag", ["v0.4.0", "v0.3.0", "v0.1.0"])
 def test_before_0_5_an_update_says_what_to_do_first(earlier, tag):

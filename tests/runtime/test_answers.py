@@ -195,10 +195,14 @@ def test_the_gate_shows_what_it_submitted(gate):
 
 
 def test_an_oracle_that_needs_more_turns_than_there_are(gate, monkeypatch):
-    monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 2})
+    two, one = (
+        project.here().table().model_copy(update={"max_turns": turns})
+        for turns in (2, 1)
+    )
+    monkeypatch.setattr(project.Project, "table", lambda self: two)
     line = gate(rollout_gate, Calculator, CALCULATOR)
     assert line.startswith("1 row: the oracle earns 1.0")
-    monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 1})
+    monkeypatch.setattr(project.Project, "table", lambda self: one)
     text = refusal(GateError, gate, rollout_gate, Calculator, CALCULATOR)
     assert ": a model that makes one call a turn needs 2 turns" in text
     assert "(1 call and the final answer), but max_turns is 1" in text

@@ -1,19 +1,23 @@
 """The import gate: a message names the place, the problem, and what to do."""
 
 import asyncio
+import functools
 import re
 from collections.abc import Coroutine
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.rewards import naming_skeleton
 from env_runtime.episode.declaration import METHODS
+from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, ToolError
 from env_runtime.facts import SERVER_PATHS
 from env_runtime.frameworks import gates
 from env_runtime.project import Project, here, of_loaded
 from env_runtime.server import SessionServer, ToolResponse
 from fastapi import Request
+from pydantic import Field
 
 from .support import refusal, row_of, rows_file
 
@@ -332,6 +336,151 @@ def test_a_helper_may_have_any_signature(helper):
     assert check(Kind).endswith("Kind has look")
 
 
+def without_wraps(method):
+    def inner(*args, **kwargs):
+        return method(*args, **kwargs)
+
+    return inner
+
+
+class Spoken:
+    def __call__(self, at: str = "x") -> str:
+        return at
+
+
+@pytest.mark.parametrize(
+    ("member", "problem"),
+    [
+        (without_wraps(Base.look), "inner is the tool look, but takes `*args`: if a d"),
+        (functools.cached_property(Base.look), "Kind.look is a cached_property, but a"),
+        (property(Base.look), "Kind.look is a property, but a tool is a method: write"),
+        (Spoken(), "Kind.look is a Spoken, but a tool is a method: write `def look(se"),
+        (functools.partial(take_self_less), "Kind.look is a partial, but a tool is a"),
+        (staticmethod(take_self_less), "has no parameter `self`"),
+    ],
+)
+def test_a_tool_that_is_no_method_is_named(member, problem):
+    class Kind(Base):
+        look = member
+
+    assert problem in complaint(Kind)
+
+
+def renaming(method):
+    def inner(self, at: str = "x") -> str:
+        """Look."""
+        return method(self, at)
+
+    return inner
+
+
+class Spread(Base):
+    def _see(self, kind: str, at: str = "x", *, times: int = 1) -> str:
+        """Look.
+
+        Args:
+            at: The place.
+        """
+        return f"{kind} {at} {times}"
+
+    look = functools.partialmethod(_see, "near")  # type: ignore
+    peek = functools.partialmethod(_see, kind="far", at="y")
+
+    async def _wait(self, kind: str, at: str = "x") -> str:
+        """Wait."""
+        return f"{kind} {at}"
+
+    wait = functools.partialmethod(_wait, "long")
+    turn = renaming(Base.look)
+
+    def reward(self) -> float:
+        return 0.0
+
+
+def test_a_partialmethod_and_a_decorated_method_are_tools(client_of):
+    assert check(Spread, "look peek wait turn").endswith("has look, peek, wait, turn")
+    tools = {name: tool.definition() for name, tool in tools_of(Spread).items()}
+    assert (
+        [*tools]
+        == ["look", "peek", "wait", "turn"]
+        == [tool["name"] for tool in tools.values()]
+    )
+    properties = tools["look"]["parameters"]["properties"]
+    assert properties["at"]["description"] == "The place." and "kind" not in properties
+    assert [*tools["peek"]["parameters"]["properties"]] == ["times"]
+    client = client_of(Spread, ["look", "peek", "wait", "turn"]).seed()
+    assert client.call("look", at="z", times=2) == "near z 2"
+    assert client.call("peek", times=3) == "far y 3"
+    assert client.call("wait", at="z") == "long z"
+    assert client.call("turn", at="z") == "z"
+
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Shelf(Base, Generic[T]):  # noqa: UP046
+    def put(self, item: T, more: list[T] | None = None) -> str:
+        """Put."""
+        return f"{item!r}"
+
+
+class Tall(Shelf[U], Generic[U, T]):  # noqa: UP046
+    def take(self, item: T) -> str:
+        """Take."""
+        return f"{item!r}"
+
+
+class Boxes(Tall[int, bool]):
+    def reward(self) -> float:
+        return 0.0
+
+
+class Newer[V](Base):
+    def put(self, item: Annotated[V, Field(description="It.")]) -> str:
+        """Put."""
+        return f"{item!r}"
+
+
+class Counted(Newer[int]): ...
+
+
+def test_the_type_of_a_generic_base(client_of):
+    put, take = (tools_of(Boxes)[name].definition() for name in ("put", "take"))
+    properties = put["parameters"]["properties"]
+    assert properties["item"] == {"type": "integer"}
+    assert properties["more"]["anyOf"][0]["items"] == {"type": "integer"}
+    assert take["parameters"]["properties"]["item"] == {"type": "boolean"}
+    newer = tools_of(Counted)["put"].definition()["parameters"]["properties"]
+    assert newer["item"] == {"type": "integer", "description": "It."}
+    client = client_of(Boxes, ["put", "take"]).seed()
+    assert client.call("put", item="7") == "7"
+    assert check(Boxes, "look put take").endswith("has look, put, take")
+
+
+def test_an_alias_of_a_parameter_is_named():
+    class Kind(Base):
+        def look(self, at: Annotated[str, Field(alias="place")] = "x") -> str:
+            """Look."""
+            return at
+
+    says = (
+        "the alias 'place' is not used: the policy knows the parameter of look as 'at'"
+    )
+    assert says in check(Kind)
+
+
+def test_a_text_beside_a_type_describes_the_parameter():
+    class Kind(Base):
+        def look(self, at: Annotated[str, "Where to look."] = "x") -> str:
+            """Look."""
+            return at
+
+    [look] = tools_of(Kind).values()
+    at = look.definition()["parameters"]["properties"]["at"]
+    assert at["description"] == "Where to look."
+
+
 def test_names_that_only_type_checkers_know():
     class Kind(Base):
         def __init__(self, task: dict, window: "Nowhere" = None) -> None: ...  # type: ignore # noqa: F821
@@ -427,3 +576,24 @@ def test_the_seconds_of_slow_tools(declared, problem):
         check(Slow)
     with pytest.raises(ToolError, match=problem):
         gates.check_class(Slow)
+
+
+def test_only_a_row_that_is_alone_may_be_a_skeleton():
+    """A task with the defaults of the class, beside others, is somebody's."""
+
+    class Sized(Base):
+        def __init__(self, task: dict):
+            self.size = task.get("size", 3)
+
+        def reward(self) -> float:
+            return 0.0
+
+    for sizes, is_named in (([3], True), ([3, 4], False)):
+        rows = [row_of(size=size) for size in sizes]
+        text = refusal(GateError, naming, Sized, rows)
+        assert ("This task is only a skeleton" in text) is is_named
+
+
+def naming(domain: type, rows: list[dict[str, Any]]) -> None:
+    with naming_skeleton(domain, rows[0], rows):
+        raise GateError("it earns nothing")

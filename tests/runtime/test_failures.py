@@ -1,5 +1,6 @@
 """Exceptions of a class, and requests that no endpoint takes."""
 
+import asyncio
 import json
 import logging
 import re
@@ -88,6 +89,43 @@ def test_an_exception_in_a_constructor(server_of, run, raised, detail, on_loop):
     assert (answer.status_code, answer.json()) == (422, {"detail": detail})
     assert client.call("move").startswith("error: this session was not seeded")
     assert not server.sessions
+
+
+@pytest.mark.parametrize("look", [asyncio.get_event_loop, asyncio.get_running_loop])
+def test_a_class_that_looks_for_an_event_loop_reads_what_to_do(client_of, look):
+    class Looping(Mover):
+        def __init__(self, task: dict):
+            self.loop = look()
+
+    answer = client_of(Looping).post("/seed_session", json=ROW)
+    assert answer.status_code == 422
+    detail = answer.json()["detail"]
+    assert detail.startswith("Looping(task): RuntimeError: ")
+    assert (
+        " (no event loop runs in the thread of an episode: write `async def`" in detail
+    )
+
+
+def test_a_tool_that_looks_for_an_event_loop_is_named_with_what_to_do(begin):
+    class Looping(Mover):
+        def wait(self) -> str:
+            """Wait."""
+            return str(asyncio.get_event_loop())
+
+    answer = begin(Looping).post("/wait", json={})
+    fault = answer.headers["X-Tool-Error"]
+    assert "raised RuntimeError (runtime/test_failures.py, line " in fault
+    assert "asyncio.new_event_loop()" in fault
+
+
+def test_the_verdict_says_what_reward_raised(begin):
+    class Wrong(Mover):
+        def reward(self) -> float:
+            raise KeyError("day of\nthe week")
+
+    reason = begin(Wrong).verdict()["failure_reason"]
+    said = r"Wrong.reward\(\) raised KeyError \(\S+, line \d+\): 'day of\\nthe week'"
+    assert re.match(said, reason), reason
 
 
 # ------------------------------------------------------- the machine, or the policy

@@ -463,6 +463,47 @@ class Searched(Kitchen):
         return f"{name}: {len(name)} letters, {self.task['n']} inhabitants"
 
 
+class Shelf(Kitchen):
+    """A look-up that is written down says the same of each city: nobody needs it."""
+
+    def find(self, dish: str) -> str:
+        """Look whether a city is there."""
+        if dish not in CITIES:
+            raise ValueError(f"there is no {dish}")
+        self.steps.append(f"find {dish}")
+        return "on the shelf"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("find", {"dish": task["city"]}), ("serve", {"dish": task["city"]})]
+
+
+class Counter(Shelf):
+    """As Shelf. The question has a word of its own, and others get another answer."""
+
+    looks = 0
+
+    def find(self, dish: str) -> str:
+        """Look at a place."""
+        self.looks += 1
+        return "on the shelf" if dish == "shelf" else "not there"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("find", {"dish": "shelf"}), ("serve", {"dish": task["city"]})]
+
+
+class Approved(Shelf):
+    """What must be done before is about the same city, and is not graded."""
+
+    approved = False
+
+    def find(self, dish: str) -> str:
+        """Approve a city."""
+        self.approved = True
+        return "approved"
+
+
 class Cooked(Kitchen):
     """An answer repeats what was done: it tells nothing that was not known."""
 
@@ -682,6 +723,12 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             r"only the oracle's last call .*; the calls before it change steps;",
         ),
         (
+            Approved,
+            "Approve {city}, then serve it.",
+            "early",
+            r"only the oracle's last call .*; the calls before it change approved;",
+        ),
+        (
             Blocks,
             PLAIN,
             "loop",
@@ -741,6 +788,8 @@ def test_a_class_that_talks_is_weak_until_a_player_of_its_own_talks(look):
         (Detective, LISTED),
         (Library, "Take {city}, please."),
         (Searched, "Take {city}, please."),
+        (Shelf, "Serve {city}, if it is on the shelf."),
+        (Counter, "Serve {city}, if it is on the shelf."),
         (Cancelled, "Cancel the order of {city}, please: (number {n})."),
         (Climb, PLAIN),
     ],
@@ -750,6 +799,15 @@ def test_an_honest_grade_is_left_alone(look, kind, prompt):
     assert re.fullmatch(
         r"looked for \d+ flaws of grades in 8 rows: [\w, ]+; `uv run pytest` attacks the "
         "grade further",
+        note,
+    )
+
+
+def test_a_note_says_that_nobody_needs_what_the_oracle_asks(look):
+    note = look(Shelf, rows("Serve {city}, if it is on the shelf."))
+    assert re.search(
+        r"\na policy that makes only the oracle's last call earns the full reward on 8 of 8 "
+        r"rows \(it called serve\(dish=\"quito\"\).*\): what its other calls tell decides",
         note,
     )
 
@@ -844,6 +902,21 @@ def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
         assert "; not for shared: a call takes more than 0.1 s; not for " in note
     finally:
         Slow.answered.set()
+
+
+class SlowGrade(Base):
+    def reward(self) -> float:
+        time.sleep(0.08)
+        return super().reward()
+
+
+def test_a_slow_grade_is_named_with_its_milliseconds(look):
+    note = look(SlowGrade, rows(PLAIN), seconds=0.5)
+    assert re.search(
+        r"there was no time \(reward\(\) takes (8|9|1\d)\d ms, which is most of it\)",
+        note,
+    ), note
+    assert "reward() takes" not in look(Endless, rows(PLAIN), seconds=0.3)
 
 
 class Endless(Base):

@@ -1,10 +1,13 @@
 """The loop under NeMo Gym without NeMo Gym: its files, and its variables."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
+import re
 import socket
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +20,7 @@ from env_runtime.episode.types import as_response, function_call, message
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, prompt_text, write_rows
 from env_runtime.project import here
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 
 @pytest.fixture
@@ -185,6 +189,89 @@ def test_what_is_missing_is_said_before_nemo_gym_starts(tmp_path):
         missing = "this NeMo Gym cannot reverify rollouts: that needs 0.7"
     with pytest.raises(RolloutError, match=missing):
         under_gym.reverify(tmp_path / "rollouts.jsonl")
+
+
+CHARACTERS = " #[]{}()$'\"=+@&,;:~!%^*`|<>?\\é日-._a1"
+
+
+def parsed(override):
+    """What Hydra makes of an override."""
+    return OverridesParser.create().parse_override(override).value()
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+def test_hydra_reads_each_path_as_it_is(character):
+    texts = [
+        f"/home/me/{one}b/x" for one in (character, f"a{character}", 2 * character)
+    ]
+    texts += [character, f"a{character}", f"\\{character}", f"{character}'\\\\"]
+    for text in texts:
+        value = under_gym.quoted(text)
+        assert str(parsed(f"+input={value}")) == text
+        assert parsed(f"+config_paths=[{value},configs/y.yaml]") == [
+            text,
+            "configs/y.yaml",
+        ]
+
+
+def test_hydra_reads_a_value_as_text():
+    for text in ("", "null", "true", "12", "1e5", "org/model:7b"):
+        assert parsed(f"+model={under_gym.quoted(text)}") == text
+
+
+def test_each_command_quotes_what_it_is_given(paths, tmp_path, monkeypatch):
+    """A NeMo Gym that parses its options as Hydra does gets the paths as they are."""
+    folder = tmp_path / "a (b), {c} 'd' é"
+    folder.mkdir()
+    rows, output = folder / "rows.jsonl", folder / "new" / "rollouts.jsonl"
+    paths[0].rename(rows)
+    given = {}
+
+    @contextlib.contextmanager
+    def run(arguments, **variables):
+        for option, value in itertools.pairwise(arguments):
+            if option in ("--input", "--output", "--config", "--model"):
+                given.setdefault(option, []).append(parsed(f"+x={value}"))
+        under_gym.log_file().write_text("3 servers ready!\n")
+        if "--output" in arguments:
+            write_rows(Path(given["--output"][0]), ROLLOUTS)
+        yield SimpleNamespace(
+            returncode=0, poll=lambda: 0 if "--output" in given else None
+        )
+
+    monkeypatch.setattr(under_gym, "gym_process", run)
+    collect((rows, output))
+    assert given["--input"] == [str(rows)]
+    assert given["--model"] == ["m"]
+    model = "responses_api_models/openai_model/configs/openai_model.yaml"
+    assert given["--config"] == [under_gym.loop_config(), model]
+    assert [row["reward"] for row in load_rows(output)] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+def test_a_folder_that_nemo_gym_0_4_cannot_enter_is_named(
+    character, paths, tmp_path, monkeypatch
+):
+    """It has bash run `cd FOLDER && ...`, without quotes."""
+    place = tmp_path / f"a{character}b,c"
+    place.mkdir()
+    command = ["bash", "-c", f"cd {place} && pwd"]
+    entered = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    def answers(url):
+        raise RolloutError("nothing is wrong with the folder")
+
+    monkeypatch.setattr(under_gym, "check_model_answers", answers)
+    monkeypatch.setattr(under_gym, "here", lambda: SimpleNamespace(gym=place))
+    monkeypatch.setattr(under_gym, "HAS_ENVIRONMENT_SERVERS", False)
+    fine = entered.stdout == f"{place}\n"
+    named = f"no server in a folder with {re.escape(repr(character))} in its path, "
+    with pytest.raises(RolloutError, match="nothing is wrong" if fine else named):
+        collect(paths)
+    monkeypatch.setattr(under_gym, "HAS_ENVIRONMENT_SERVERS", True)
+    named = "Ray does not start" if character == "'" else "nothing is wrong"
+    with pytest.raises(RolloutError, match=named):
+        collect(paths)
 
 
 def test_variables_of_nemo_gyms_processes(fake_gym, tmp_path, monkeypatch):

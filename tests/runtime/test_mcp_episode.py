@@ -629,6 +629,65 @@ def test_a_state_can_be_graded_by_hand(start):
     assert State([]).calls == []
 
 
+class Answers(Notes):
+    command = f"python {Path(__file__).parents[1] / 'answers_server.py'}"
+    shared = True
+
+
+# What a tool returns, by its name in answers_server.py, and what is not that
+VALUES = [
+    ("words", ["owl", "bee"], ["owl"]),
+    ("words", ["bee", "owl"], ["owl", "bee", "ant"]),
+    ("words", {"*ordered": ["owl", "bee"]}, {"*ordered": ["bee", "owl"]}),
+    ("words", {"result": ["owl", "bee"]}, {"result": []}),
+    ("words", "owl\nbee", "owl"),
+    ("one_word", ["owl"], []),
+    ("no_words", [], None),
+    ("no_words", {"result": []}, ["*"]),
+    ("nothing", None, []),
+    ("nothing", "", "null"),
+    ("nothing", {"result": None}, {}),
+    ("no_text", "", None),
+    ("digits", ["1", "true"], [1, True]),
+    ("numbers", [2, 1], [2]),
+    ("number", 3, [3]),
+    ("number", "3", "4"),
+    ("pairs", [[1, 2], [3]], [1, 2, 3]),
+    ("quoted", "owl", "bee"),
+    ("plain_words", ["owl", "bee"], ["owl"]),
+    ("plain_digits", [1, True], [1]),
+    ("plain_digits", ["1", "true"], ["1"]),
+    ("plain_nothing", None, 0),
+    ("plain_nothing", "", "null"),
+    ("plain_nothing", [], ["*"]),
+    ("plain_text", "owl", None),
+    ("of_json", {"a": 1}, {"result": {"a": 1}}),
+    ("only_json", {"a": 1}, ""),
+]
+
+
+def test_the_value_that_a_tool_returns_is_the_answer():
+    """Python's SDK wraps what is no object, and says nothing of None and of no items."""
+    state = [[tool, {}, value] for tool, value, _ in VALUES]
+    episode = Answers({"expected_state": state})
+    assert episode.state_holds(), episode.unmet
+    for tool, _, value in VALUES:
+        other = Answers({"expected_state": [[tool, {}, value]]})
+        assert not other.state_holds(), (tool, value)
+
+
+def test_a_difference_shows_what_was_compared():
+    for tool, expected, said in [
+        ("words", ["ant"], '\'owl\\nbee\' with the JSON {"result": ["owl", "bee"]}, not ["ant"]'),
+        ("nothing", [], '\'{"result": null}\', not []'),
+        ("plain_text", None, "'owl', not null"),
+        ("plain_text", "bee", "'owl', not 'bee'"),
+    ]:  # fmt: skip
+        episode = Answers({"expected_state": [[tool, {}, expected]]})
+        assert not episode.state_holds()
+        assert episode.unmet == f"expected_state 1: {tool} answered {said}"
+
+
 # ------------------------------------------------------------------------- rows, gates
 
 

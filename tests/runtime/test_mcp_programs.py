@@ -170,6 +170,37 @@ def test_scripts_of_node(play, scripts, command, who):
     assert episode.ask("greet") == f"Hello, {who}"
 
 
+@pytest.mark.parametrize("folder", ["bin", "libexec", "dist"])
+def test_a_program_with_its_modules_beside_its_folder(play, scripts, tmp_path, folder):
+    """Nothing says that they are one package."""
+    app = tmp_path / "app"
+    (app / folder).mkdir(parents=True)
+    shutil.copytree(scripts / "node_modules/greeting", app / "lib/greeting")
+    program = app / folder / "server"
+    program.write_text(NODE.replace('"greeting"', '"../lib/greeting"'))
+    program.chmod(0o755)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/server").symlink_to(program)
+    for command in (
+        f"{program} --stdio",
+        f"node {program}",
+        f"{tmp_path}/links/server",
+    ):
+        assert play(command).ask("greet") == "Hello, you"
+
+
+def test_a_python_program_with_its_modules_beside_bin(play, package, tmp_path):
+    app = tmp_path / "app"
+    (app / "bin").mkdir(parents=True)
+    (app / "lib").mkdir()
+    (package / "stations.py").rename(app / "lib/stations.py")
+    start = "import sys\nsys.path.insert(0, sys.path[0].removesuffix('bin') + 'lib')\n"
+    program = app / "bin/weather"
+    program.write_text(f"#!{package}/.venv/bin/python\n{start}{WEATHER}")
+    program.chmod(0o755)
+    assert play(str(program)).ask("temperature", {"city": "Oslo"}) == 3
+
+
 @pytest.fixture
 def installers(tmp_path, monkeypatch):
     """Puts programs on PATH in place of npx, npm, uvx and uv. Each is a shell script."""
@@ -339,6 +370,10 @@ def test_folders_with_more_than_programs_are_not_shown(tmp_path, monkeypatch):
     assert needs_of(tmp_path) == []
     server = tmp_path / ".config/server.js"
     assert needs_of(server) == [server]
+    for folder in ("bin", ".local/bin"):
+        program = tmp_path / folder / "server"
+        program.parent.mkdir(parents=True)
+        assert needs_of(program) == [program.parent]
     assert needs_of(Path("/home/ada/server.js"))[:1] == [Path("/home/ada/server.js")]
     secrets_in.cache_clear()
     assert tmp_path / ".config" in secrets_in(tmp_path)

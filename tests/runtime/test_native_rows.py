@@ -244,10 +244,17 @@ def test_preparing_leaves_a_native_row_as_it_is(tools):
     assert played["responses_create_params"]["tools"] == tools
 
 
-def test_no_generated_row_has_the_task_of_a_native_one(tmp_path):
-    path = rows_file(tmp_path, ROW, {"responses_create_params": {}})
-    [key] = make_rows._keys([path])
-    assert json.loads(key) == {"expected": "Paris", "options": {"cased": True}}
+def test_no_generated_row_is_a_native_one():
+    """A row without a task is none."""
+    others = make_rows.Others([ROW, {"responses_create_params": {}}])
+    task = {"expected": "Paris", "options": {"cased": True}}
+    params = ROW["responses_create_params"]
+    row = {"responses_create_params": params, "ground_truth": [task]}
+    assert others.have(row)
+    assert not others.have({**row, "ground_truth": [{**task, "expected": "Rome"}]})
+    assert not others.have(
+        {**row, "responses_create_params": {"input": "Another one?"}}
+    )
 
 
 # ---------------------------------------------------------------------- the schema

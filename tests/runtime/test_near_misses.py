@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from env_runtime.checks.search import floor_note
 from env_runtime.errors import GateError
 
 NAMES = ["Ann", "Bob", "Cem", "Dee", "Eve", "Fay", "Gus", "Hal"]
@@ -312,6 +313,28 @@ def test_the_floor_is_what_a_policy_without_a_solution_earns(look):
     note = look(Tags, TAGGED)
     assert "a policy earns at most 0.5" in note
     assert "`floor = 0.56`" in note
+
+
+def test_rows_in_which_nothing_can_be_learned_are_named(look):
+    """Their baseline is the highest reward: no policy can earn more."""
+    idle = [{**row, "baseline_reward": 1.0} for row in TAGGED]
+    note = look(Tags, idle)
+    assert "training would find" not in note
+    assert "Nothing can be learned in 8 of 8 rows, such as row 1 of data/" in note
+    note = look(Tags, [*idle[:3], *TAGGED[3:]])
+    assert "\nNothing can be learned in 3 of 8 rows, such as row 1 of data/" in note
+
+
+def test_what_is_earned_is_said_even_if_the_rows_allow_it(look):
+    """A baseline_reward of 0.01 is more than nothing."""
+    rows = [{**row, "baseline_reward": 0.01} for row in TAGGED]
+    look(Tags, rows)
+    for reward, says in (
+        (0.01, "a policy earns at most 0.01 on average (noop"),
+        (0, "no policy"),
+    ):
+        note = floor_note(Tags, None, rows, {"noop": dict.fromkeys(range(8), reward)})
+        assert note.startswith(f"\nwithout a solution, {says}")
 
 
 @pytest.mark.parametrize(("kind", "rows"), [(Payments, LEDGERS), (Tags, TAGGED)])

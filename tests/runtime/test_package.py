@@ -441,15 +441,54 @@ def test_an_earlier_package_is_replaced_and_another_folder_is_not(
     assert project.rows.is_file()
 
 
-def test_a_wheel_built_for_another_architecture_is_named(tmp_path, monkeypatch):
-    def pip(action, *arguments):
-        if action == "wheel":
-            write(tmp_path / "wheels/x-1-cp313-cp313-linux_x86_64.whl", "")
-        yield ""
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """Downloads a package that pip builds here, as a wheel of this name."""
 
-    monkeypatch.setattr(contents, "_pip", pip)
-    sdist = {"url": "https://example.com/x.gz"}
-    package = {"name": "x", "version": "1", "sdist": sdist}
-    resolution = contents.Resolution([package], tmp_path, "aarch64")
-    with pytest.raises(DeployError, match=r"no wheel for aarch64 .* of x \(built here"):
+    def download(wheel, arch):
+        def pip(action, *arguments):
+            if action == "wheel":
+                write(tmp_path / "wheels" / wheel, "")
+            yield ""
+
+        monkeypatch.setattr(contents, "_pip", pip)
+        directory = {"path": "../mine"}
+        package = {"name": "x", "version": "1", "directory": directory}
+        resolution = contents.Resolution([package], tmp_path, arch)
         contents.download(resolution, tmp_path / "wheels")
+
+    return download
+
+
+@pytest.mark.parametrize("abi", ["cp313-cp313", "cp39-abi3", "py3-none"])
+def test_a_wheel_compiled_on_such_a_machine_is_taken_with_a_note(
+    built, tmp_path, capsys, abi
+):
+    name = f"x-1-{abi}-linux_x86_64.whl"
+    built(name, "x86_64")
+    assert f"note: {name} was compiled here" in capsys.readouterr().out
+    package = rules.Package(tmp_path, "x86_64", True)
+    write(tmp_path / "environment/wheels" / name, "")
+    assert not [*rules.wheel_tags(package)]
+
+
+@pytest.mark.parametrize(
+    "name", ["x-1-py3-none-any.whl", "x-1-cp313-cp313-manylinux_2_28_x86_64.whl"]
+)
+def test_a_wheel_for_every_machine_needs_no_note(built, capsys, name):
+    built(name, "x86_64")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("x-1-cp313-cp313-linux_x86_64.whl", "aarch64"),
+        ("x-1-cp312-cp312-linux_x86_64.whl", "x86_64"),
+        ("x-1-cp313-cp313-macosx_14_0_arm64.whl", "aarch64"),
+    ],
+)
+def test_a_wheel_built_for_another_machine_is_named(built, name, arch):
+    problem = rf"no wheel for {arch} .* of x \(built here: {name}\)"
+    with pytest.raises(DeployError, match=problem):
+        built(name, arch)

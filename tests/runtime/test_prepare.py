@@ -30,7 +30,10 @@ def test_rows_to_train_on_are_not_validated_on(tmp_path, rows, capsys):
     for file, some in zip(files, (rows[:5], rows[4:8]), strict=True):
         write_rows(file, some)
     assert prepare.main([str(files[0]), "--validation", str(files[1])]) == 1
-    assert "1 of 4 rows have the task of a row in" in capsys.readouterr().err
+    assert (
+        "1 of 4 rows have the prompt and the task of a row in"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.fixture

@@ -65,6 +65,37 @@ def test_a_class_that_cannot_be_imported(tmp_path, monkeypatch, source):
     assert text.startswith(BROKEN[source].format(n=number))
 
 
+def test_a_module_that_reads_the_command_line_is_named(tmp_path, monkeypatch, capsys):
+    lines = (
+        "import argparse\n\nargparse.ArgumentParser().parse_args()\nclass MyEnv: ..."
+    )
+    (tmp_path / "argsy.py").write_text(lines)
+    monkeypatch.setattr(sys, "argv", ["gates.py", "import"])
+    text = refusal(GateError, project_in(tmp_path, "argsy").load_class)
+    assert text.startswith(
+        "SystemExit in argsy.py, line 3: 2. The module argsy ends the"
+    )
+    assert "parse_args(), below `if __name__" in text
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import stock; stock.SHOPS", "import stock.shops", "from stock import SHOPS"],
+)
+def test_a_module_of_the_same_name_elsewhere_is_named_with_its_file(
+    tmp_path, monkeypatch, imports
+):
+    """A folder of PYTHONPATH comes before the project's."""
+    other, root = tmp_path / "other", tmp_path / "mine"
+    for folder, text in ((other, "OTHER = 1"), (root, "SHOPS = []")):
+        folder.mkdir()
+        (folder / "stock.py").write_text(text)
+    (root / "seller.py").write_text(f"{imports}\nclass MyEnv: ...")
+    monkeypatch.syspath_prepend(other)
+    text = refusal(GateError, project_in(root, "seller").load_class)
+    assert f"Python has loaded {other}/stock.py in place of {root}/stock.py" in text
+
+
 def test_another_answer_is_an_update_once_the_project_is_in_git(tmp_path):
     """A copy would replace what was written since."""
     project = project_in(tmp_path, "mine")

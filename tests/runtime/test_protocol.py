@@ -327,7 +327,7 @@ def test_a_grade_that_raises_names_its_line(monkeypatch):
     monkeypatch.setattr(Market, "reward", lambda self: 1 / 0)
     episode = Episode(Market)
     assert run_without_loop(episode.reward()) == 0.0
-    fault = r"Market\.reward\(\) raised ZeroDivisionError \(runtime/test_protocol\.py, line \d+\)"
+    fault = r"Market\.reward\(\) raised ZeroDivisionError \(runtime/test_protocol\.py, line \d+\): division by zero"
     assert re.fullmatch(fault, str(episode.grade_problem))
     assert episode.failure is None
 

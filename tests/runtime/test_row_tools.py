@@ -18,6 +18,7 @@ from env_runtime.evaluation.rows import load_rows, with_served_tools
 from env_runtime.facts import SERVER_PATHS
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.playing import PlaySession
+from env_runtime.project import here
 from env_runtime.scale.proxy import OWN_PATHS
 from env_runtime.scale.shard import ABOUT_PATH
 from env_runtime.trainers import trl
@@ -223,7 +224,7 @@ def test_the_gates_take_rows_with_tools_of_their_own(gate_client, server_of, tmp
 
 def test_the_calls_of_a_row_are_one_turn(gate_client, tmp_path, monkeypatch):
     client, path = gate_client(Calls), rows_file(tmp_path, ROW, OTHER)
-    table = {"max_turns": 1}
+    table = here().table().model_copy(update={"max_turns": 1})
     monkeypatch.setattr("env_runtime.project.Project.table", lambda self: table)
     assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
     played = play(client, client.tools_in(OTHER), OTHER, fixed_policy("oracle"), 1)
@@ -263,11 +264,20 @@ def test_a_method_with_other_parameters_fails_in_the_smoke_gate(gate_client, tmp
         smoke_gate(client, path)
 
 
-@pytest.mark.parametrize("name", ["verify", "reply", "", "a b", "../x", "x?y", None])
-def test_a_tool_whose_calls_would_not_arrive_is_refused(gate_client, tmp_path, name):
+RENAME, SPELL = "of that name: rename it", "use letters, digits, _, . and -"
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [("verify", RENAME), ("reply", RENAME), ("stats", RENAME)]
+    + [(name, SPELL) for name in ("", "a b", "../x", "x?y", None)],
+)
+def test_a_tool_whose_calls_would_not_arrive_is_refused(
+    gate_client, tmp_path, name, cure
+):
     tool = {**WEATHER, "name": name}
     client, path = gate_client(Calls), rows_file(tmp_path, row_with([], tool))
-    with pytest.raises(RolloutError, match=r"row 1 .* can be called .*: rename it"):
+    with pytest.raises(RolloutError, match=f"row 1 .* can be called .*{cure}"):
         smoke_gate(client, path)
 
 

@@ -234,12 +234,28 @@ def test_a_task_that_differs_in_its_id_only_is_a_duplicate():
     assert [row["ground_truth"][0]["goal"] for row in rows] == list(range(1, 11))
 
 
+PROMPT = {"responses_create_params": {"input": [{"role": "user", "content": "Count."}]}}
+
+
+def test_two_questions_may_have_one_answer():
+    """The task of an answer's environment is its gold."""
+
+    def tasks(rng):
+        for number in range(20):
+            yield f"What is {number} mod 4?", {"answer": number % 4}, "easy"
+
+    splits = command.cut(tasks, 0, {"validation": 5, "train": 15})
+    assert len(splits["validation"] + splits["train"]) == 20
+    [rows] = command.cut(tasks, 0, {"train": 15}, splits["validation"]).values()
+    assert rows == splits["train"]
+
+
 def test_too_few_tasks_are_counted():
     cut = functools.partial(refusal, RolloutError, command.cut, numbered, 0)
     text = cut({"validation": 4, "train": 7})
     few = "tasks() yields only 10 different tasks, too few for 4 for validation and 7 "
     assert text.startswith(f"{few}for train: ask for fewer")
-    text = cut({"train": 10}, [command.task_key({"goal": 3})])
+    text = cut({"train": 10}, [row_of(goal=3, id=3) | PROMPT])
     few = (
         "only 9 different tasks beside the 1 of other splits, too few for 10 for train"
     )

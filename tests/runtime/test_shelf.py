@@ -85,6 +85,19 @@ def test_one_environment_that_fails_fails_the_command(shelf, tmp_path):
     assert "what follows" in printed  # the whole output of what failed
 
 
+def test_a_weak_gate_fails_a_strict_run(shelf, tmp_path):
+    """The table has the gate's line, and not the last one of the output."""
+    weak = """
+import sys
+print("WEAK rollout   9.00 s  nothing played")
+print("--strict: rollout looked at less than it should", file=sys.stderr)
+sys.exit("--strict" in sys.argv)
+"""
+    put(tmp_path / "envs/trees", weak)
+    line = ["trees", "failed", "WEAK rollout 9.00 s nothing played"]
+    assert cells(shelf("gates", "--", "--strict", status=1)) == [line]
+
+
 def test_all_pass(shelf, tmp_path):
     put(tmp_path / "envs/words")
     assert cells(shelf("gates")) == [["words", "passed"]]

@@ -10,6 +10,7 @@ import pytest
 from env_runtime import project
 from env_runtime.checks.runner import run_gates
 from env_runtime.errors import GateError
+from env_runtime.evaluation.rows import row_key
 from env_runtime.project import here
 from env_runtime.rows import Example, from_dataset, load_rows, main
 
@@ -30,6 +31,17 @@ class Cities:
     @staticmethod
     def oracle(task: dict[str, Any]) -> str:
         return task["city"]
+
+
+class Sums(Cities):
+    """Add two numbers: the sum is all that a task has."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.city = task["gold"]
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> str:
+        return task["gold"]
 
 
 class Short(Cities):
@@ -63,13 +75,63 @@ def play(gate, tmp_path) -> Callable[..., str]:
     return run
 
 
-def test_files_that_share_a_task_fail(play):
-    more = [f"{city}ville" for city in CITIES]
-    play(Cities, train=rows_of(more[:6]), validation=rows_of(more[6:]))
+def test_files_that_share_a_row_fail(play):
+    more = rows_of([f"{city}ville" for city in CITIES])
+    play(Cities, train=more[:6], validation=more[6:])
     with pytest.raises(
-        GateError, match=r"validation\.jsonl: 2 of 4 rows have the task"
+        GateError, match=r"validation\.jsonl: 2 of 4 rows have the prompt and the task"
     ):
-        play(Cities, train=rows_of(more[:6]), validation=rows_of(more[4:]))
+        play(Cities, train=more[:6], validation=more[4:])
+
+
+def test_a_row_is_the_same_however_its_prompt_is_written(play):
+    """As text, as messages, or with parts; another image or tool makes another row."""
+    [row] = rows_of(["turin"])
+
+    def asking(content: Any, **params: Any) -> dict[str, Any]:
+        prompt = [{"role": "user", "content": content}]
+        return {**row, "responses_create_params": {"input": prompt, **params}}
+
+    text = row["responses_create_params"]["input"]
+    part = {"type": "input_text", "text": text}
+    images = [{"type": "input_image", "image_url": f"data:{n}"} for n in range(2)]
+    for same in (asking(text), asking([part]), {**row, "difficulty": "hard"}):
+        with pytest.raises(GateError, match="1 of 1 row have the prompt and the task"):
+            play(Cities, train=[row], validation=[same])
+    play(Cities, train=[row], validation=[asking(text, instructions="Be brief.")])
+    play(Cities, train=[asking([images[0]])], validation=[asking([images[1]])])
+    kind = type("Rowed", (Cities,), {"call_row_tool": lambda self, name, given: ""})
+    keys = {
+        row_key(kind, asking(text, tools=[{"name": name}])) for name in ("a", "b", "c")
+    }
+    assert len(keys) == 3
+
+
+def test_a_data_set_of_questions_with_few_answers_passes(
+    tmp_path, monkeypatch, gate_client
+):
+    """make_rows.py writes its files, and every gate plays them."""
+    client = gate_client(Sums)
+    source = tmp_path / "sums.jsonl"
+    lines = [
+        json.dumps({"question": f"What is {a} + {b}?", "answer": f"#### {a + b}"})
+        for a in range(8)
+        for b in range(8)
+    ]
+    source.write_text("\n".join(lines))
+
+    def example(record: dict[str, Any]) -> Example:
+        gold = record["answer"].removeprefix("#### ")
+        return Example(record["question"], {"gold": gold})
+
+    data = tmp_path / "data"
+    data.mkdir()
+    options = ["--output", str(data)]
+    assert from_dataset(example, str(source), 8, None, [*options, "--example"]) == 0
+    assert from_dataset(example, str(source), 8, None, options) == 0
+    for name, count in (("example", 8), ("train", 50), ("validation", 6)):
+        assert len(load_rows(data / f"{name}.jsonl")) == count
+        assert "the oracle earns 1.0" in rollout_gate(client, data / f"{name}.jsonl")
 
 
 def test_prompts_that_differ_in_their_values_are_counted(play):
@@ -241,6 +303,11 @@ def test_a_gate_that_looked_at_too_little_says_weak(
         printed = capsys.readouterr().out
         assert printed.startswith(f"{word} rollout ")
         assert ("not for leak, crowd, " in printed) == (word == "WEAK")
-        assert run_gates(gates, None, ["--json"]) == 0
+        strict = int(word == "WEAK")
+        assert run_gates(gates, None, ["--strict"]) == strict
+        assert ("--strict: rollout looked" in capsys.readouterr().err) == bool(strict)
+        assert run_gates(gates, None, ["--json", "--strict"]) == strict
         [result] = json.loads(capsys.readouterr().out)
+        assert run_gates(gates, None, ["--json"]) == 0
+        capsys.readouterr()
         assert (result["passed"], result["weak"]) == (True, word == "WEAK")

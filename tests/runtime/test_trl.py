@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 import requests
@@ -16,6 +16,7 @@ from env_runtime.errors import RolloutError
 from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve
 from env_runtime.trainers import trl
+from pydantic import BaseModel, Field
 
 from .support import (
     PNG,
@@ -281,6 +282,9 @@ class Typed(Plain):
         things: list[Any],
         choice: Literal["a", 1, True],
         only: Literal["a"],
+        pair: tuple[int, str],
+        pairs: list[tuple[int, str]],
+        single: tuple[int],
         maybe: str | None = None,
         count: int = 3,
     ) -> str:
@@ -307,6 +311,9 @@ def test_signatures_are_the_server_s(url_of):
         "things": list[Any],
         "choice": Literal["a", 1, True],
         "only": Literal["a"],
+        "pair": tuple[int, str],
+        "pairs": list[tuple[int, str]],
+        "single": list[int],
         "maybe": str | None,
         "count": int,
     }
@@ -318,6 +325,26 @@ def test_signatures_are_the_server_s(url_of):
     # A second `Returns:` would end the parameters' section for get_json_schema.
     assert lines[1:3] == ["Args:", "    text: The text. Returns nothing."]
     assert [line.partition(":")[0].strip() for line in lines[2:]] == [*parameters]
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+class Owner(Plain):
+    def act(self, pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> str:
+        """Act."""
+        return pet.kind
+
+
+def test_no_description_refers_to_parts_that_it_lacks(url_of):
+    text = inspect.getdoc(trl.environment(url_of(Owner))().act) or ""
+    assert '"discriminator": {"propertyName": "kind"}' in text
+    assert '"const": "cat"' in text and "#/" not in text
 
 
 @pytest.mark.parametrize("name", ["reset", "get_reward", "_hidden"])

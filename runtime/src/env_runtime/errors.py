@@ -112,6 +112,20 @@ def service_hint(fault: str) -> str:
     )
 
 
+_NO_LOOP = re.compile("no (current|running) event loop")
+
+
+def loop_hint(error: BaseException) -> str:
+    """Advice for code that looks for an event loop where none runs; "" for other errors."""
+    if not (isinstance(error, RuntimeError) and _NO_LOOP.search(str(error))):
+        return ""
+    return (
+        " (no event loop runs in the thread of an episode: write `async def` tools, use "
+        "asyncio.run(...), or make a loop with asyncio.new_event_loop(), and close it in "
+        "close())"
+    )
+
+
 def shortage(error: BaseException | None) -> str:
     """Why the server was short of what every process has to share, "" if it was not.
 

@@ -9,6 +9,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
+from .errors import loop_hint
+
 RUNTIME = str(Path(__file__).parent)
 STDLIB = sysconfig.get_path("stdlib")
 
@@ -65,7 +67,7 @@ def fault_of(error: BaseException) -> str:
     """The exception of a bug, without its text: `raised KeyError (my_env.py, line 3)`."""
     place = raised_at(error) if error.__traceback__ else ""
     place = place and f" ({place})"
-    return f"raised {type(error).__name__}{place}"
+    return f"raised {type(error).__name__}{place}{loop_hint(error)}"
 
 
 def raised(error: BaseException) -> str:
@@ -73,7 +75,8 @@ def raised(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return syntax_problem(error)
     place = raised_at(error)
-    return f"{type(error).__name__}{place and f' in {place}'}: {error}"
+    text = f"{type(error).__name__}{place and f' in {place}'}: {error}"
+    return f"{text}{loop_hint(error)}"
 
 
 def syntax_problem(error: SyntaxError) -> str:

@@ -83,7 +83,7 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
         results = run(
             chosen, allow_missing=options.allow_missing, progress=not options.json
         )
-        passed = report(results, options.json)
+        passed = report(results, options.json, options.strict)
     if not (passed and writes):
         return 0 if passed else 1
     return exit_status("gates.py", write)

@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from .files import raised, source_name
-from .imports import missing_modules
+from .imports import missing_modules, own_files
 
 
-def import_problem(project: Any, error: Exception) -> str:
+def import_problem(project: Any, error: BaseException) -> str:
     """Why the class cannot be imported, and what to do."""
     if (
         isinstance(error, AttributeError)
@@ -18,8 +18,22 @@ def import_problem(project: Any, error: Exception) -> str:
         and isinstance(error.obj, ModuleType)
     ):
         return missing_class(project, error.obj)
+    if isinstance(error, SyntaxError):
+        return raised(error)
+    own = own_files(project.sources(), project.top_name())
+    for file, loaded in project.others_in_place_of(own):
+        return (
+            f"{raised(error)}. Python has loaded {loaded.__file__} in place of {file}, "
+            "because its folder comes first in sys.path, by PYTHONPATH for instance: rename "
+            "one of the two"
+        )
     if isinstance(error, ModuleNotFoundError):
         return f"{raised(error)}. {_how_to_install(project, error.name)}"
+    if isinstance(error, SystemExit):
+        return (
+            f"{raised(error)}. The module {project.module} ends the process that imports it: "
+            'put what is for its own command line, such as parse_args(), below `if __name__ == "__main__":`'
+        )
     return raised(error)
 
 

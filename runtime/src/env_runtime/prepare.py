@@ -41,7 +41,7 @@ from .evaluation.rows import (
 )
 from .gym_series import DatasetConfig, NeMoGymResponseCreateParamsNonStreaming
 from .project import here
-from .under_gym import agent_of, loop_config, run_gym
+from .under_gym import agent_of, loop_config, quoted, run_gym
 
 SPLIT_NAMES = ["train", "validation"]
 
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
             validation = playable_rows(options.validation)
             domain_class, file = here().load_class(), options.validation
             note = compared(domain_class, source, train, file, validation)
-            print(note.strip() or "train and validation share no task")
+            print(note.strip() or "train and validation share no row")
         else:
             train, validation = hold_out(train, options.hold_out)
         if not train:
@@ -86,13 +86,15 @@ def prepared() -> Path:
 
 def prepare(train: list[Row], validation: list[Row], as_parquet: bool = False) -> None:
     """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
-    called = here().gym / "configs" / here().called
-    config, agent_config = Path(f"{called}_train.yaml"), Path(f"{called}_agent.yaml")
+    # NeMo Gym runs in nemo_gym/.
+    config, agent_config = (
+        f"configs/{here().called}_{n}.yaml" for n in ("train", "agent")
+    )
     _check_datasets(config)
     served, domain_class = (server_tools(), variant_agent()), here().load_class()
     # The order matters: if two files set the same key, the later file wins.
-    configs = ["--config", str(agent_config), "--config", str(config)]
-    output = ["--mode", "train_preparation", "--output-dir", str(prepared())]
+    configs = ["--config", agent_config, "--config", config]
+    output = ["--mode", "train_preparation", "--output-dir", quoted(prepared())]
     # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still reads the agent.
     agent = {"type": "responses_api_agents", "name": agent_of(loop_config())[0]}
     with _replacing(prepared()):
@@ -160,9 +162,9 @@ def playable_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _check_datasets(config: Path) -> None:
+def _check_datasets(config: str) -> None:
     """Raise RolloutError for a wrong dataset: NeMo Gym says only "almost a server"."""
-    whole: Any = OmegaConf.to_container(OmegaConf.load(config))
+    whole: Any = OmegaConf.to_container(OmegaConf.load(here().gym / config))
     [server] = whole.values()
     [implementations] = server.values()
     [settings] = implementations.values()
@@ -173,7 +175,7 @@ def _check_datasets(config: Path) -> None:
             problems = "; ".join(
                 f"{each['loc'][0]}: {each['msg']}" for each in error.errors()
             )
-            place = f"{config.relative_to(here().gym)}, dataset {dataset.get('name')}"
+            place = f"{config}, dataset {dataset.get('name')}"
             raise RolloutError(f"{place}: {problems}") from None
 
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -207,7 +208,7 @@ class Project:
                 domain_class = getattr(module, self.class_name)
         except GateError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             from .import_problems import import_problem
 
             raise GateError(import_problem(self, error)) from error
@@ -259,16 +260,21 @@ class Project:
 
     def _check_names(self, own: list[Path]) -> None:
         """Raise GateError if a loaded module has the name of one of our files, `own`."""
+        for file, loaded in self.others_in_place_of(own):
+            raise GateError(
+                f"{file} cannot be imported beside {loaded.__file__}: one process has one "
+                f"module {loaded.__name__!r}. Rename one of the two, or play each "
+                "environment in a process of its own"
+            )
+
+    def others_in_place_of(self, own: list[Path]) -> Iterator[tuple[Path, ModuleType]]:
+        """Our files whose name a loaded module has, which is another one."""
         for file in own:
             *packages, name = file.relative_to(self.sources()).with_suffix("").parts
             parts = packages if name == "__init__" else [*packages, name]
             loaded = sys.modules.get(".".join(parts))
             if loaded and not _is_file_of(loaded, file):
-                raise GateError(
-                    f"{file} cannot be imported beside {loaded.__file__}: one process has one "
-                    f"module {'.'.join(parts)!r}. Rename one of the two, or play each "
-                    "environment in a process of its own"
-                )
+                yield file, loaded
 
     def _import_from_sources(self) -> None:
         """Have Python find what the class imports from its own folder, and from `root`."""

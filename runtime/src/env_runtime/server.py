@@ -36,7 +36,7 @@ from . import project
 from .auth import serving_problem
 from .episode.declaration import declared, models_of
 from .episode.session import Session
-from .episode.tools import make_tool
+from .episode.tools import tool_of
 from .errors import ProjectError, SettingError, ShardsError, shortage
 from .gym_series import (
     SESSION_ID_KEY,
@@ -175,7 +175,7 @@ class SessionServer(SimpleResourcesServer):
         Its request model comes from the method's signature, its description from the
         docstring. Raises ToolError if the method cannot be a tool.
         """
-        return tool_endpoint(self._store, make_tool(method))
+        return tool_endpoint(self._store, tool_of(self.domain_class, method))
 
     def endpoint(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The endpoint of a tool that you write: `app.post("/peek")(self.endpoint(peek))`.

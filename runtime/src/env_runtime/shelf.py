@@ -1,6 +1,6 @@
 """Run a command of every environment below a folder, and print a table of the results.
 
-    python -m {package}.shelf gates [-- --quick]
+    python -m {package}.shelf gates [-- --quick --strict]
     python -m {package}.shelf pytest [-- -x]
     python -m {package}.shelf update [-- --vcs-ref v0.9.0]
 
@@ -136,7 +136,7 @@ def _outcome(name: str, root: Path, words: list[str]) -> Outcome:
         weak = WEAK.search(output)
         result, line = ("weak", weak[0]) if weak else ("passed", "")
         return Outcome(name, result, seconds, line)
-    wrong = WRONG.search(output)
+    wrong = WRONG.search(output) or WEAK.search(output)  # of gates.py --strict
     last = output.rstrip().rpartition("\n")[2] or f"exit status {done.returncode}"
     return Outcome(name, "failed", seconds, wrong[0] if wrong else last, output)
 

@@ -165,6 +165,19 @@ def gym_process(arguments: list[str], **variables: str) -> Generator[subprocess.
                 time.sleep(0.1)
 
 
+def quoted(value: object) -> str:
+    """Return a value for NeMo Gym's commands, which have Hydra parse what they are given.
+
+    A plain path stays as it is. Of a text in quotes, Hydra takes all but the backslash before
+    a quote, and half of those before that.
+    """
+    text = str(value)
+    if re.fullmatch(r"/[\w./-]*", text, re.ASCII):
+        return text
+    text = re.sub(r"(\\*)('|$)", lambda found: 2 * found[1] + found[2], text)
+    return "'" + text.replace("'", r"\'") + "'"
+
+
 def _session(leader: int) -> list[psutil.Process]:
     """The running processes of the session that the process `leader` began."""
     members = []
@@ -235,6 +248,7 @@ def collect(
     total = len(load_rows(rows)[:limit])
     if agent:
         installed = check_agent(agent, here().load_class())
+    _check_folder()
     check_model_answers(url)
     new = output.with_name(f"{output.name}.partial") / output.name
     if new.parent.exists():
@@ -247,19 +261,19 @@ def collect(
     if agent:
         _, settings = agent_of(config)
         turns = int(settings.get("max_steps") or 100)
-        config = str(
-            write_config(agent, environment_name(), turns, results(), here().name)
-        )
+        written = write_config(agent, environment_name(), turns, results(), here().name)
+        config = os.path.relpath(written, here().gym)
         variables |= AGENTS[agent].variables
         print(f"the agent: {installed or agent} ({config})", file=sys.stderr)
     link_venvs(config, model_type)
     head = _head_server()
-    start = ["env", "start", "--config", config, "--model-type", model_type]
-    start += ["--model", model, "--model-url", url]
+    # Not --model-type, which Hydra would read the whole path of.
+    start = ["env", "start", "--config", config, "--config", _model_config(model_type)]
+    start += ["--model", quoted(model), "--model-url", quoted(url)]
     # Not --model-api-key: everybody on this machine can read command lines.
     start += ["+policy_api_key=${oc.env:POLICY_API_KEY}", *head, *VENVS]
     gather = ["eval", "run", "--no-serve", "--agent", agent_of(config)[0], *head]
-    gather += ["--input", str(rows), "--output", str(new), "--limit", str(total)]
+    gather += ["--input", quoted(rows), "--output", quoted(new), "--limit", str(total)]
     if HAS_ENVIRONMENT_SERVERS:  # one failed episode loses no other
         gather.append("++route_failures_to_sidecar=true")
     if trusted:
@@ -286,6 +300,31 @@ def _without_judge(rollouts: Path) -> int:
     failures = rollouts.with_name(f"{rollouts.stem}_failures.jsonl")
     rows = load_rows(failures) if failures.is_file() else []
     return sum(row.get("_ng_failure_class") == "judge_failed" for row in rows)
+
+
+# What bash does not take as a part of a path without quotes
+SPLIT_BY_BASH = re.compile(r"""[\s'"`()<>|&;$\\]|\{[^/]*,[^/]*\}""")
+
+
+def _check_folder() -> None:
+    """Raise RolloutError if Ray, or NeMo Gym 0.4, does not quote the project's path."""
+    folder = str(here().gym)
+    if not HAS_ENVIRONMENT_SERVERS and (found := SPLIT_BY_BASH.search(folder)):
+        raise RolloutError(
+            f"NeMo Gym 0.4 starts no server in a folder with {found[0]!r} in its path, "
+            f"{folder}: move the project, or use NeMo Gym 0.7, which needs Python 3.13.14"
+        )
+    if "'" in folder:
+        raise RolloutError(
+            f'Ray does not start in a folder with "\'" in its path, {folder}: move the '
+            "project"
+        )
+
+
+def _model_config(model_type: str) -> str:
+    """The file of a model server, NAME or NAME/FLAVOR, in NeMo Gym's own folders."""
+    name, _, flavor = model_type.partition("/")
+    return f"responses_api_models/{name}/configs/{flavor or name}.yaml"
 
 
 def _head_server() -> list[str]:
@@ -345,8 +384,8 @@ def reverify(
     output = rollouts.with_name(f"{rollouts.stem}_reverified.jsonl")
     link_venvs(loop_config())
     arguments = ["eval", "reverify", "--config", f"configs/{environment_name()}.yaml"]
-    arguments += ["--inputs", str(rows), "--rollouts", str(rollouts)]
-    arguments += ["--output", str(output), "--overwrite"]
+    arguments += ["--inputs", quoted(rows), "--rollouts", quoted(rollouts)]
+    arguments += ["--output", quoted(output), "--overwrite"]
     arguments += ["--judge-failed-only"] if judge_failed_only else []
     arguments += [*_head_server(), *VENVS]
     run_gym(*arguments, REVERIFY="1", TRUSTED_POLICY="1")
@@ -379,7 +418,7 @@ def agent_of(config: str) -> tuple[str, Any]:
 def link_venvs(config: str, model_type: str = "openai_model") -> None:
     """Link this interpreter's venv into .venvs/, as the venv of every server."""
     servers = [*_servers(here().gym / config)]
-    servers.append(("", "responses_api_models", model_type, None))
+    servers.append(("", "responses_api_models", model_type.partition("/")[0], None))
     for _, kind, implementation, _ in servers:
         link = here().gym / ".venvs" / kind / implementation / ".venv"
         link.parent.mkdir(parents=True, exist_ok=True)

@@ -82,6 +82,9 @@ class Flaw:
 
 FLAWS: dict[str, Flaw] = {}
 
+# Seconds of what is done
+Spent = defaultdict[str, float]
+
 
 class TimeIsOverError(Exception):
     """The search has to end."""
@@ -106,6 +109,22 @@ class Attempt(LocalEpisode):
     outputs: list[str] = field(default_factory=list)
     note: str = ""  # what a message says of this episode besides its calls
     clock: "Clock | None" = None
+    # Seconds of the search's calls and grades
+    spent: Spent = field(default_factory=lambda: defaultdict(float))
+
+    async def start(self) -> None:
+        with _timed(self.spent, "start"):
+            await super().start()
+
+    async def reward(self, answer: str = "") -> float:
+        with _timed(self.spent, "reward"):
+            return await super().reward(answer)
+
+    async def perform(
+        self, job: Callable[[], Any], seconds: float | None = None
+    ) -> Any:
+        with _timed(self.spent, "call"):
+            return await super().perform(job, seconds)
 
     async def call(self, name: str, arguments: Any) -> Answer:
         if self.clock and not self.clock.allows(0):
@@ -170,6 +189,15 @@ class Attempt(LocalEpisode):
         return made_calls(self.calls, items) + self.note
 
 
+@contextlib.contextmanager
+def _timed(spent: Spent, what: str) -> Generator[None]:
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        spent[what] += time.monotonic() - started
+
+
 @dataclass
 class Clock:
     """When a search ends, in seconds of time.monotonic()."""
@@ -232,6 +260,8 @@ class FlawCheck:
         self.played_rows: set[int] = set()  # in which this search had an episode
         self.is_late = False  # whether the clock left out a try
         self.earned: Earned = defaultdict(dict)
+        self.spent: Spent = defaultdict(float)
+        self.notes: list[str] = []
 
     def of(self, flaw: Flaw | None = None) -> "FlawCheck":
         """The search for one flaw. Solutions, rewards and the clock are those of all."""
@@ -243,8 +273,22 @@ class FlawCheck:
         """An episode of a row, which is closed at the end of the with block."""
         self.played_rows.add(self._numbers[id(row)])
         attempt = Attempt(self.domain_class, task_of(row), self.tools, self.limits)
-        attempt.clock = self.clock
+        attempt.clock, attempt.spent = self.clock, self.spent
         return attempt
+
+    async def slow_reward(self) -> str:
+        """A note if reward() takes most of the time of the episodes, with its duration; else "".
+
+        Other episodes slow one down, so it is measured once more, without them.
+        """
+        if self.spent["reward"] < sum(self.spent.values()) / 2:
+            return ""
+        calls, answer = self.oracle(self.rows[0])
+        async with self.episode(self.rows[0]) as attempt:
+            attempt.clock, attempt.spent = None, defaultdict(float)
+            await attempt.play(calls)
+            await attempt.reward(answer)
+        return f"reward() takes {1000 * attempt.spent['reward']:.0f} ms, which is most of it"
 
     async def each[T, R](
         self,
@@ -318,6 +362,10 @@ class FlawCheck:
         """Whether a reward is that of a solved row, and more than nonsense may earn."""
         solved = oracle_reward(self.domain_class, row)
         return reward >= solved - 1e-9 and self.too_much(row, reward)
+
+    def teaches(self, row: Row) -> bool:
+        """Whether a row's solution earns more than nonsense may."""
+        return self.full(row, oracle_reward(self.domain_class, row))
 
     def too_much(self, row: Row, reward: float) -> bool:
         return reward > baseline_reward(self.domain_class, row) + 1e-9

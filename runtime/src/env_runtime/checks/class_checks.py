@@ -24,14 +24,15 @@ from ..episode.declaration import (
     public_methods,
     where,
 )
+from ..episode.docstrings import read_docstring
 from ..episode.episode import run_alone
 from ..episode.tasks import task_of, task_reader
 from ..episode.tools import (
     Tool,
+    aliases_of,
     fields_of,
     make_tool,
     not_a_name,
-    read_docstring,
     returns_text,
     tools_of,
 )
@@ -237,19 +238,32 @@ def _misdescribed(tools: dict[str, Tool]) -> list[str]:
     """Notes on missing docstrings, and on those that describe other parameters."""
     notes = []
     for name, tool in tools.items():
-        text, described = read_docstring(inspect.getdoc(tool.method) or "")
-        if not text:
+        read = read_docstring(inspect.getdoc(tool.method) or "")
+        if not read.description:
             notes.append(
                 f"{where(tool.method)}: {name} has no docstring, so the policy knows the "
                 "tool by its name only"
             )
-        parameters = inspect.signature(tool.method).parameters
+        parameters = {**inspect.signature(tool.method).parameters}
+        # A partialmethod has the docstring of the method that it calls.
+        parameters |= inspect.signature(inspect.unwrap(tool.method)).parameters
         notes += [
             f"{where(tool.method)}: the docstring of {name} describes "
             f"{parameter!r}, which it does not take"
-            for parameter in described
+            for parameter in read.parameters
             if parameter not in parameters
         ]
+        notes += [
+            f"{where(tool.method)}: the alias {alias!r} is not used: the policy knows the "
+            f"parameter of {name} as {parameter!r}"
+            for parameter, alias in aliases_of(tool.method).items()
+        ]
+        if read.unread:
+            notes.append(
+                f"{where(tool.method)}: the policy does not read {', '.join(read.unread)} "
+                f"in the docstring of {name}: if it should, write that into the text above "
+                "the first section"
+            )
     return notes
 
 

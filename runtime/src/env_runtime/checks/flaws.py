@@ -316,8 +316,8 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle's last call alone, on rows whose calls before it change something.
 
     Its arguments must be parts of the prompt, the same on most rows. Others had to be found
-    out by those calls. So had something if those calls tell it, and if what they change,
-    such as a counter or a log, does not show in the last call's answer.
+    out by those calls. So had something if those calls tell it, or only look something up,
+    and if what they change does not show in the last call's answer: that is a note.
     """
     lasts = {
         number: calls[-1][1]
@@ -334,6 +334,7 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
             places[name].update(one for one in texts if texts[one] == str(value))
     told: set[str] = set()
     unseen: list[int] = []  # rows where nothing shows what was changed
+    asking: list[int] = []  # those of them whose calls only look something up
 
     async def play(number: int) -> Attempt | None:
         row, calls = check.rows[number], check.oracle(check.rows[number]).calls
@@ -357,15 +358,57 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
             await busy.play(calls[-1:])
             if idle.outputs[-1:] == busy.outputs[-1:]:
                 unseen.append(number)
+                if await _only_asks(check, row, calls):
+                    asking.append(number)
             return attempt
 
     async def play_told(number: int) -> Attempt | None:
-        return None if len(told) > 1 and number in unseen else found[number]
+        tells = number in asking or (len(told) > 1 and number in unseen)
+        return None if tells else found[number]
 
     check_enough(len(lasts))
     found = dict(zip(lasts, await check.each(lasts, play, rows=True), strict=False))
     who = "a policy that makes only the oracle's last call"
     await on_many(check, found, who, play_told)
+    needless = [attempt for attempt in found.values() if attempt]
+    if check.flaw and check.flaw.holds(len(needless), len(found)):
+        check.notes.append(
+            f"{who} earns the full reward on {len(needless)} of {len(found)} rows "
+            f"({needless[0].did}): what its other calls tell decides nothing there"
+        )
+
+
+async def _only_asks(check: FlawCheck, row: Row, calls: Calls) -> bool:
+    """Whether all calls but the last one look something up, as far as can be seen.
+
+    They leave a count, or a record of their arguments. They ask about what the last call
+    gets, or their tools answer something else to other arguments.
+    """
+    async with check.episode(row) as attempt:
+        before, kept = await attempt.state()
+        await attempt.play(calls[:-1])
+        once, left = await attempt.state()
+        asked = [*zip(attempt.calls, attempt.outputs, strict=False)]
+        await attempt.play(calls[:-1])
+        twice, _ = await attempt.state()
+    values = {str(value) for _, sent in calls[:-1] for value in sent.values()}
+    for name, text in once.items():
+        counts = text != twice.get(name) or any(value in text for value in values)
+        if text != before.get(name) and not counts:
+            return False
+    subject = {*map(str, calls[-1][1].values())}
+    for number, ((name, sent), output) in enumerate(asked):
+        if sent and {*map(str, sent.values())} <= subject:
+            continue
+        if name not in check.tools:
+            return False
+        other = sample_arguments(check.tools[name].definition(), high=True)
+        probe = await check.observed(row, [*calls[:number], (name, other)])
+        told = _without_arguments((name, other), probe.outputs[-1])
+        same = told == _without_arguments((name, sent), output)
+        if same or is_error(probe.outputs[-1]):
+            return False
+    return not changed(kept, left)
 
 
 def _without_arguments(call: tuple[str, dict[str, Any]], output: str) -> str:

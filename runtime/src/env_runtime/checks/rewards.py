@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,9 @@ Result = dict[str, Any]
 
 
 @contextlib.contextmanager
-def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
+def naming_skeleton(
+    domain_class: type, row: Row, rows: Sequence[Row]
+) -> Generator[None]:
     """Says below a failure on a row that nobody has written the row's task yet.
 
     Such a task is the first failure that a new project sees. Raises GateError.
@@ -48,7 +50,7 @@ def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
     except NoOracleError:
         raise
     except (GateError, RolloutError) as error:
-        note = skeleton_note(domain_class, row)
+        note = skeleton_note(domain_class, row, rows)
         if not note or note in str(error):
             raise
         raise GateError(f"{error}{note}") from error
@@ -74,6 +76,7 @@ class RewardCheck:
         self._solved: list[int] | None = None
         self.earned: Earned = {}
         self.by_chance: list[GateError] = []  # rows that nonsense solves
+        self._asked: set[str] = set()  # policies that failed, and were played elsewhere
 
     def place(self, index: int) -> str:
         """The name of a row, for messages."""
@@ -122,12 +125,14 @@ class RewardCheck:
                     problem = str(result)
                     if not isinstance(result, RolloutError):  # a framework's own
                         problem = f"{type(result).__name__}: {result}"
-                    note = about_task(self.domain_class, row) + service_hint(problem)
+                    note = about_task(self.domain_class, row, self.rows) + service_hint(
+                        problem
+                    )
                     where = f"{self.place(index)}, policy {policy!r}"
                     raise GateError(f"{where}: {problem}{note}") from result
                 if policy != "oracle":
                     self.earned.setdefault(policy, {})[index] = result["reward"]
-                with naming_skeleton(self.domain_class, row):
+                with naming_skeleton(self.domain_class, row, self.rows):
                     try:
                         self.check_reward(self.place(index), policy, row, result)
                     except GateError as error:
@@ -145,10 +150,25 @@ class RewardCheck:
         if not isinstance(reward, int | float):
             problem = "which is not a number"
         elif problem := reward_problem(self.domain_class, row, policy, reward):
-            problem += self._advice(policy, row, reward)
+            cause = self._cause(policy, row, reward)
+            problem += f". {cause}" if cause else self._advice(policy, row, reward)
         else:
             return
         raise self.wrong(place, policy, row, result, problem)
+
+    def _cause(self, policy: str, row: Row, reward: float) -> str:
+        """Why the policy earns something else in a fresh process; "" if it does not.
+
+        The first failure of a policy is played there.
+        """
+        if policy in self._asked or policy not in PLANS:
+            return ""
+        self._asked.add(policy)
+        from .fresh import Ended, Played, cause
+
+        plan = PLANS[policy](row, self.definitions(row))
+        here = Played([Ended([], reward)])
+        return cause(self.domain_class, [(row, plan)], here)
 
     def _advice(self, policy: str, row: Row, reward: float) -> str:
         """Return the advice about a reward that a policy may not earn, for a message."""
@@ -158,7 +178,10 @@ class RewardCheck:
             return ". Return None instead of nothing where no solution is known"
         else:
             key, other = "oracle_reward", "Correct the class, or its oracle"
-        return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+        text = f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+        if policy == "noop":
+            text += ". Leave the row out if its task is solved from the start"
+        return text
 
     def wrong(
         self, place: str, policy: str, row: Row, result: Result, problem: str
@@ -178,8 +201,6 @@ class RewardCheck:
                 did += f", and {answer if plan.answer else 'did not answer'}"
             did += "; "
             did = cause_of(self.domain_class, row, plan, policy) + did
-        if policy == "noop":
-            text += ". Leave the row out if its task is solved from the start"
         task = json.dumps(task_of(row), ensure_ascii=False)
         return GateError(f"{text} ({did}task: {task[:300]})")
 

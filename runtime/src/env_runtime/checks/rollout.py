@@ -1,5 +1,7 @@
 """The rollout gate: rewards, prompts, turns, and how different the rows are."""
 
+import asyncio
+import contextlib
 import json
 from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
@@ -15,6 +17,7 @@ from ..evaluation.client import Client, play
 from ..evaluation.policies import (
     FIXED_TURNS,
     NONSENSE,
+    PLANS,
     Turn,
     fixed_policy,
     is_error,
@@ -23,14 +26,16 @@ from ..evaluation.policies import (
 from ..evaluation.rows import prompt_text, read_rows, shown
 from ..files import file_of
 from ..project import Project, here, of_class
-from .attempts import MOST_SECONDS, SECONDS
+from .attempts import MOST_SECONDS, SECONDS, without_log
+from .fresh import can_play, cause, played, playing
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
-from .runner import Weak
+from .runner import Weak, doing
 from .search import find_flaws, floor_note, what_changes
 from .server import outdated_manifests
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
+ROWS_ELSEWHERE = 3  # so many are played in a fresh process
 
 
 def rollout_gate(
@@ -80,6 +85,8 @@ def rollout_gate(
         seen = counted(len(rows), "row")
         played = "the oracle, noop" if known else "noop"
         return f"{seen}: played by {played} and nonsense{note}"
+    if check.repeats and not quick:
+        check.check_elsewhere(known)
     looked = find_flaws(
         domain_class, rows, SECONDS, SECONDS if quick else MOST_SECONDS, path
     )
@@ -92,8 +99,9 @@ def rollout_gate(
         players, by_players = players_note(domain_class, path, rows)
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
-    text += floor_note(domain_class, path, rows, earned)
-    return Weak(text) if looked.weak else text
+    floor = floor_note(domain_class, path, rows, earned)
+    weak = looked.weak or isinstance(floor, Weak)
+    return Weak(text + floor) if weak else text + floor
 
 
 def beside(domain_class: type, path: Path) -> bool:
@@ -146,14 +154,52 @@ class RolloutCheck(RewardCheck):
         if policy == "nonsense":
             self.diversity.note_outcome(result)
         if index < ROWS_TWICE and self.repeats:
-            calls = f"{self.place(index)}: the same calls of the policy {policy!r}"
-            try:
-                _compare(calls, result, self.play(policy, index))
-            except GateError as error:
-                if shares := what_changes(self.domain_class, self.rows[index]):
-                    text = f"{error}. Or episodes share {shares}, which changes as they play"
-                    raise GateError(f"{text}: make it in __init__") from None
-                raise
+            again = self.play(policy, index)
+            if difference := _difference(result, again):
+                raise self._not_repeated(policy, index, *difference)
+
+    def _not_repeated(
+        self, policy: str, index: int, said: str, advice: str
+    ) -> GateError:
+        """The error about calls that had other results the second time."""
+        row = self.rows[index]
+        calls = f"{self.place(index)}: the same calls of the policy {policy!r} {said}"
+        plan = PLANS[policy](row, self.client.tools_in(row))
+        if why := cause(self.domain_class, [(row, plan)]):
+            return GateError(f"{calls}. {why}")
+        text = f"{calls}: {advice}, or write `deterministic = False` into the class"
+        if shares := what_changes(self.domain_class, row):
+            text += (
+                f". Or episodes share {shares}, which changes as they play: make it in "
+                "__init__"
+            )
+        return GateError(text)
+
+    def check_elsewhere(self, known: bool) -> None:
+        """Play rows in a fresh process, too, with another order of sets.
+
+        Raises GateError if they end otherwise there, and it is known why.
+        """
+        policy = "oracle" if known else "nonsense"
+        numbers = self.solved()[:ROWS_ELSEWHERE]
+        plans = [
+            (row, PLANS[policy](row, self.client.tools_in(row)))
+            for row in (self.rows[number] for number in numbers)
+        ]
+        if not can_play(self.domain_class):
+            return
+        doing("plays rows in a fresh process")
+        with (
+            contextlib.suppress(TimeoutError, ValueError),
+            without_log(),
+            playing(self.domain_class, plans) as process,
+        ):
+            here = asyncio.run(played(self.domain_class, plans))
+            there = process.read()
+            differ = there and here.differs(there)
+            if differ and (why := cause(self.domain_class, plans, here)):
+                place = self.place(numbers[0])
+                raise GateError(f"{place} and the next, policy {policy!r}: {why}")
 
     def check_written(self) -> str:
         """The note on golds of a dataset, as people write them. Raises GateError."""
@@ -204,7 +250,7 @@ class RolloutCheck(RewardCheck):
 
         for index, row in enumerate(self.rows):
             place = self.place(index)
-            with naming_skeleton(domain_class, row):
+            with naming_skeleton(domain_class, row, self.rows):
                 try:
                     observation = first_observation(domain_class, row)
                 except RolloutError as error:
@@ -225,7 +271,7 @@ class RolloutCheck(RewardCheck):
         solved = self.solved()
         for index in solved:
             row, place = self.rows[index], self.place(index)
-            with naming_skeleton(self.domain_class, row):
+            with naming_skeleton(self.domain_class, row, self.rows):
                 try:
                     solution = solution_for(row, self.client.tools_in(row))
                 except NoOracleError:  # it would be the same for every row
@@ -266,7 +312,7 @@ class RolloutCheck(RewardCheck):
             return ""
         row, talker = self.rows[0], _Talker()
         place, tools = self.place(0), self.client.tools_in(row)
-        with naming_skeleton(self.domain_class, row):
+        with naming_skeleton(self.domain_class, row, self.rows):
             try:
                 result = play(self.client, tools, row, talker, max_turns)
             except RolloutError as error:
@@ -320,20 +366,19 @@ def _answers(items: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Raise GateError if replaying the same calls changes an output or the reward."""
+def _difference(
+    first: dict[str, Any], second: dict[str, Any]
+) -> tuple[str, str] | None:
+    """How replaying the same calls changed an output or the reward, and what to do."""
     answers = (_answers(result["response"]["output"]) for result in (first, second))
     for before, after in zip_longest(*answers):
         if before != after:
-            raise GateError(
-                f"{calls} were answered {before!r:.100}, then {after!r:.100}: seed "
-                "all randomness from the task, or write `deterministic = False` into the class"
-            )
+            said = f"were answered {before!r:.100}, then {after!r:.100}"
+            return said, "seed all randomness from the task"
     if first["reward"] != second["reward"]:
-        raise GateError(
-            f"{calls} earned {first['reward']}, then {second['reward']}: grade by the "
-            "state alone, or write `deterministic = False` into the class"
-        )
+        said = f"earned {first['reward']}, then {second['reward']}"
+        return said, "grade by the state alone"
+    return None
 
 
 OUTCOME = "outcome of nonsense (the same calls on each row)"

@@ -94,7 +94,7 @@ def run_gates(
     results = run(
         chosen, allow_missing=options.allow_missing, progress=not options.json
     )
-    return 0 if report(results, options.json) else 1
+    return 0 if report(results, options.json, options.strict) else 1
 
 
 def new_gate_parser(
@@ -113,6 +113,7 @@ def new_gate_parser(
     parser.add_argument("gates", nargs="*", type=gate, metavar="gate", help=all_names)
     add = parser.add_argument
     add("--json", action="store_true", help="print one JSON document")
+    add("--strict", action="store_true", help="end with 1 if a gate is WEAK, too")
     text = "pass where the class's missing_requirement() says that no episode can run"
     add("--allow-missing", action="store_true", help=text)
     add_parameters(parser)
@@ -193,26 +194,38 @@ def described_parameters(domain_class: type) -> list[str]:
         raise GateError(str(error)) from error
 
 
-def report(results: Iterable[Result], as_json: bool) -> bool:
+def report(results: Iterable[Result], as_json: bool, strict: bool = False) -> bool:
     """Print each result as soon as it is known. Returns whether all gates passed.
 
-    As JSON, the results are all that standard output gets: what the class prints goes
+    A `strict` report takes no gate that is weak. As JSON, the results are all that standard output gets: what the class prints goes
     to standard error.
     """
     if as_json:
         with contextlib.redirect_stdout(sys.stderr):
             seen = list(results)
         print(json.dumps(seen, indent=2))
-        return all(result["passed"] for result in seen)
-    passed = True
+        return _passed(seen, strict)
+    seen = []
     for result in results:
+        seen.append(result)
         verdict = "WEAK" if result["weak"] else "PASS" if result["passed"] else "FAIL"
         line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
         print(printable(f"{line}  {result['detail']}"), flush=True)
         for note in result["notes"]:
             print(printable(f"{'':{len(line)}}  {note}"), flush=True)
-        passed = passed and result["passed"]
-    return passed
+    return _passed(seen, strict)
+
+
+def _passed(results: list[Result], strict: bool) -> bool:
+    """Whether all gates passed; a weak one does not, if the report is `strict`."""
+    weak = [result["gate"] for result in results if result["weak"]] if strict else []
+    if weak:
+        print(
+            f"--strict: {' and '.join(weak)} looked at less than it should, see the line "
+            "that begins with WEAK",
+            file=sys.stderr,
+        )
+    return not weak and all(result["passed"] for result in results)
 
 
 def _problem(error: Exception) -> str:

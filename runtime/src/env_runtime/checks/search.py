@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..command_line import counted
+from ..episode.tasks import baseline_reward
 from ..episode.types import REPLY, Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
@@ -29,11 +30,13 @@ from .attempts import (
 )
 from .near_misses import near_misses
 from .rewards import GRADING, Earned
-from .runner import doing
+from .runner import Weak, doing
 from .state import changed, state_of
 
 # From this share of the range on, what a policy without a solution earns is noted.
 HIGH_FLOOR = 0.3
+
+LATE = "there was no time"
 
 
 # Flaws that are not looked for in the messages that reply() answers, and why
@@ -105,7 +108,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
             cause = f"the class refuses the row: {error}"
         played = len(search.played_rows)
         if search.is_late and played < min(ENOUGH_ROWS, len(check.rows)):
-            cause = "there was no time"
+            cause = LATE
         if cause:
             causes.setdefault(cause, []).append(flaw.name)
         elif played:
@@ -136,8 +139,12 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
     text += f": {', '.join(names)}" if names else ""
     for cause, left in causes.items():
         text += f"; not for {', '.join(left)}: {cause}" if left else ""
+        if cause == LATE:
+            with contextlib.suppress(TimeoutError, RolloutError, ValueError):
+                slow = await check.slow_reward()
+                text += f" ({slow})" if slow else ""
     text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
-    note = _standing(check, rows) + misses
+    note = _standing(check, rows) + misses + "".join(f"\n{one}" for one in check.notes)
     text += f"; `uv run pytest` attacks the grade further{note}"
     return Looked(text, any(causes.values()), check.earned)
 
@@ -161,7 +168,8 @@ def floor_note(
 ) -> str:
     """Return a note on the most that policies without a solution earned.
 
-    Raises GateError if the mean is above `floor` of [tool.environment].
+    It is Weak if no row has anything to learn. Raises GateError if the mean is above `floor`
+    of [tool.environment].
     """
     check = FlawCheck(domain_class, rows)
     means = {
@@ -174,7 +182,7 @@ def floor_note(
     best = max(means, key=lambda who: means[who])
     low, high = check.bounds()
     said = "without a solution, no policy earns more than nothing"
-    if means[best] > low + 1e-9:
+    if means[best] > baseline_reward(domain_class, {}) + 1e-9:
         said = (
             f"without a solution, a policy earns at most {means[best]:.3g} on average "
             f"({best}, {counted(len(earned[best]), 'row')})"
@@ -198,13 +206,24 @@ def floor_note(
                 f"{said}, but `floor` below [tool.environment] in pyproject.toml is {pinned}: "
                 f"make the grade stricter, or raise it; see The floor in {GRADING}"
             )
-        return f"\n{said}; floor = {pinned}"
-    if means[best] - low >= HIGH_FLOOR * (high - low):
+        said += f"; floor = {pinned}"
+    idle = [n for n, row in enumerate(rows) if not check.teaches(row)]
+    if len(idle) == len(rows):
+        return Weak(f"\n{said}. {_nothing_to_learn(idle, rows, path)}")
+    if pinned is None and means[best] - low >= HIGH_FLOOR * (high - low):
         said += (
             ": training would find that. Make the grade stricter, or leave easy rows out. If it "
             f"is meant, `floor = {means[best]:.2g}` pins it: see The floor in {GRADING}"
         )
-    return f"\n{said}"
+    return f"\n{said}" + (f"\n{_nothing_to_learn(idle, rows, path)}" if idle else "")
+
+
+def _nothing_to_learn(idle: list[int], rows: list[Row], path: Path | None) -> str:
+    return (
+        f"Nothing can be learned in {len(idle)} of {counted(len(rows), 'row')}, such as "
+        f"{row_name(idle[0] + 1, path)}: its baseline_reward is what its oracle earns. Lower "
+        "it, or leave such a row out"
+    )
 
 
 def _standing(check: FlawCheck, rows: int) -> str:

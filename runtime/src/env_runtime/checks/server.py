@@ -37,7 +37,7 @@ def served_app(server: Any = None) -> Any:
         raise
     except ToolError as error:
         raise GateError(str(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise GateError(_import_problem(error)) from error
 
 
@@ -55,7 +55,7 @@ def _check_paths(app: Any) -> None:
             )
 
 
-def _import_problem(error: Exception) -> str:
+def _import_problem(error: BaseException) -> str:
     text = f"server.py cannot be imported: {raised(error)}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
         text += ". Write the method, or remove its line from server.py"

@@ -77,7 +77,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         try:
             session.post("/seed_session", rows[0])
         except RolloutError as error:
-            note = about_task(domain_class, rows[0]) + service_hint(str(error))
+            note = about_task(domain_class, rows[0], rows) + service_hint(str(error))
             raise GateError(f"{row_name(1, path)}: {error}{note}") from error
         yield session
         session.post("/close_session", {})
@@ -88,7 +88,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         check_apart(domain_class, rows, definitions)
     tools = tools_in(domain_class, rows[0], definitions)
     echoes = []
-    with naming_skeleton(domain_class, rows[0]):
+    with naming_skeleton(domain_class, rows[0], rows):
         outputs = _outputs(episode, tools, rows[0])
         if client.replies():
             with episode() as session:

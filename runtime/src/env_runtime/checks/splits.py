@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.tasks import as_solution, on_task, task_key
-from ..episode.types import Row, Solution, content_text, task_of
+from ..episode.tasks import as_solution, on_task
+from ..episode.types import Row, Solution, content_text
 from ..errors import GateError, RolloutError
-from ..evaluation.rows import messages_of, prompt_text, read, shown
+from ..evaluation.rows import messages_of, prompt_text, read, row_key, shown
 from ..files import file_of
 from ..project import of_class
 from .attempts import FEWEST_ROWS, MOST, FlawCheck, without_log
@@ -30,7 +30,7 @@ LEVELS = ("easy", "medium", "hard")
 # Rows of a file that are compared, and those that players play
 COMPARED, PLAYED = 20_000, 200
 PLAYER_SECONDS = 20.0
-HELD_OUT = ("validation", "benchmark", "test")  # files that share no task with train
+HELD_OUT = ("validation", "benchmark", "test")  # files that share no row with train
 SPLITS = ("example", "train", *HELD_OUT)  # other files may be no rows
 # A number, a quoted text, or a name: words with a capital inside of a sentence
 VALUES = re.compile(
@@ -168,7 +168,7 @@ def _rows(file: Path, count: int) -> list[Row]:
 def splits_note(domain_class: type, path: Path) -> str:
     """Compare the splits beside `path`. Returns notes.
 
-    Raises GateError if two of them have the same task, or if one answer is right in most
+    Raises GateError if two of them have the same row, or if one answer is right in most
     rows of a file.
     """
     files = [path, *_others(path)]
@@ -195,15 +195,15 @@ def compared(
 ) -> str:
     """A note if most prompts of a file are those of train but for their values, else "".
 
-    Raises GateError if a task is in both.
+    Raises GateError if a row is in both.
     """
-    tasks = {task_key(task_of(row)) for row in trained}
-    same = [n for n, row in enumerate(rows) if task_key(task_of(row)) in tasks]
+    keys = {row_key(domain_class, row) for row in trained}
+    same = [n for n, row in enumerate(rows) if row_key(domain_class, row) in keys]
     if same and not of_class(domain_class).table().one_task:
         raise GateError(
-            f"{shown(file)}: {len(same)} of {counted(len(rows), 'row')} have the task "
-            f"of a row in {shown(train)}, such as row {same[0] + 1}: make_rows.py writes "
-            "files that share none"
+            f"{shown(file)}: {len(same)} of {counted(len(rows), 'row')} have the prompt and "
+            f"the task of a row in {shown(train)}, such as row {same[0] + 1}: make_rows.py "
+            "writes files that share none"
         )
     known = Counter(map(template_of, trained))
     own = [template_of(row) for row in rows]

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from pydantic_core import to_jsonable_python
-
 from ..errors import NotTextError
 from .declaration import is_model
+from .plain import is_missing, plain
 from .tools import fields_of
 from .types import last_message
 
 # The beginning of an image's data: URL
 _IMAGE = re.compile(r"data:image/[^,]+;base64")
+# What makes JSON of a type that is none by itself
+_HINTS = {"set": "sorted(...)", "frozenset": "sorted(...)"}
+_HINTS |= dict.fromkeys(["tuple", "range", "deque", "generator", "map"], "list(...)")
 
 
 @dataclass(frozen=True)
@@ -44,21 +46,29 @@ def as_answer(value: Any) -> Answer:
         return Answer(sendable(value))
     if hasattr(value, "tolist"):  # a number or an array of numpy
         value = value.tolist()
+    if is_missing(value):
+        return Answer("null")  # as NaN is
     if "output" in fields_of(type(value)):
         fields = {name: getattr(value, name) for name in fields_of(type(value))}
         output = as_answer(fields.pop("output")).output
         if "image" in fields:
             fields["image"] = _image(fields["image"])
         extra = {name: item for name, item in fields.items() if item is not None}
-        return Answer(output, _plain(extra))
+        return Answer(output, plain(extra))
     json_types = (bool, int, float, list, dict)
+    kind = "None" if value is None else type(value).__name__
     if isinstance(value, json_types) or is_model(type(value)):
-        return Answer(sendable(json.dumps(_plain(value), ensure_ascii=False)))
-    hint = ""
+        try:
+            text = json.dumps(plain(value), ensure_ascii=False)
+        except ValueError as error:  # an integer of thousands of digits
+            raise NotTextError(f"returned a number that is too long: {error}") from None
+        return Answer(sendable(text))
+    hint = "" if value is None else f": write {_HINTS.get(kind, 'str(...)')} around it"
+    if kind == "DataFrame":
+        hint = ': write .to_dict("records") or .to_string() behind it'
     if inspect.iscoroutine(value):
         value.close()
         hint = ": make it `async def`, or await the coroutine"
-    kind = "None" if value is None else type(value).__name__
     raise NotTextError(f"returned {kind}, but a tool must return text{hint}")
 
 
@@ -83,18 +93,6 @@ def _is_base64(data: str) -> bool:
         return bool(binascii.a2b_base64(data, strict_mode=True))
     except ValueError:
         return False
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON's types, which have no NaN: it is null. Raises NotTextError."""
-    return to_jsonable_python(value, inf_nan_mode="null", fallback=_without_numpy)
-
-
-def _without_numpy(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    kind = type(value).__name__
-    raise NotTextError(f"returned JSON with a {kind} in it, which JSON cannot hold")
 
 
 class PlayedCall(Protocol):

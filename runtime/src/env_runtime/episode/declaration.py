@@ -3,6 +3,7 @@
 docs/your-own-class.md lists the members. All of them are optional but the constructor.
 """
 
+import contextlib
 import functools
 import inspect
 import math
@@ -218,11 +219,9 @@ class Declaration:
     @functools.cached_property
     def has_async_methods(self) -> bool:
         """Whether a method that an episode calls is `async def`."""
-        tools = [name for name, _ in public_methods(self.domain_class)]
-        return any(
-            inspect.iscoroutinefunction(self._member(name))
-            for name in [*METHODS, *tools]
-        )
+        tools = [function for _, function in public_methods(self.domain_class)]
+        members = map(self._member, METHODS)
+        return any(map(inspect.iscoroutinefunction, [*members, *tools]))
 
     @property
     def runs_on_loop(self) -> bool:
@@ -336,8 +335,74 @@ def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]
     for name in names:
         member = inspect.getattr_static(domain_class, name)
         public = not name.startswith("_") and name not in STATIC + METHODS
+        if isinstance(member, functools.partialmethod):
+            member = member.func
         if public and inspect.isfunction(member):
-            yield name, member
+            yield name, method_of(domain_class, name)
+
+
+@functools.cache
+def method_of(domain_class: type, name: str) -> Callable[..., Any]:
+    """A method as the class has it: with its name there, and with the types of its bases.
+
+    That is the function, or one like it: of a `partialmethod`, of a function of another
+    name, which a decorator made, or of a base such as `Base[int]`, whose T is int.
+    """
+    member = inspect.getattr_static(domain_class, name)
+    partial = isinstance(member, functools.partialmethod)
+    function = member.func if partial else member
+    types, hints = _types_of_bases(domain_class, name), {}
+    if types:
+        with contextlib.suppress(ToolError):  # a helper, or make_tool() raises it, too
+            hints = hints_of(function)
+    bound = {key: _with_types(hint, types) for key, hint in hints.items()}
+    if not partial and function.__name__ == name and bound == hints:
+        return function
+
+    @functools.wraps(function)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(self, name)(*arguments, **keywords)
+
+    method.__name__ = name
+    method.__annotations__ |= bound
+    if inspect.iscoroutinefunction(function):
+        inspect.markcoroutinefunction(method)
+    if partial:
+        signature = inspect.signature(getattr(domain_class, name))
+        free = [
+            parameter
+            for key, parameter in signature.parameters.items()
+            if key not in member.keywords
+        ]
+        setattr(method, "__signature__", signature.replace(parameters=free))  # noqa: B010
+    return method
+
+
+def _types_of_bases(domain_class: type, name: str) -> dict[Any, Any]:
+    """The types in place of the type variables of the base that has the method."""
+
+    def types_in(kind: type, known: dict[Any, Any]) -> dict[Any, Any]:
+        if name in vars(kind):
+            return known
+        for base in vars(kind).get("__orig_bases__", kind.__bases__):
+            origin = typing.get_origin(base) or base
+            if name in dir(origin) and isinstance(origin, type):
+                given = [_with_types(each, known) for each in typing.get_args(base)]
+                own = getattr(origin, "__parameters__", ())
+                return types_in(origin, dict(zip(own, given, strict=False)))
+        return {}
+
+    return types_in(domain_class, {})
+
+
+def _with_types(annotation: Any, types: dict[Any, Any]) -> Any:
+    """An annotation with types in place of type variables."""
+    if isinstance(annotation, typing.TypeVar):
+        return types.get(annotation, annotation)
+    own = getattr(annotation, "__parameters__", ())
+    if not any(each in types for each in own):
+        return annotation
+    return annotation[tuple(types.get(each, each) for each in own)]
 
 
 def own_classes(domain_class: type) -> list[type]:

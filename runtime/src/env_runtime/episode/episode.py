@@ -11,15 +11,15 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import ModelError, NoAnswerError, NotTextError, shortage
+from ..errors import ModelError, NoAnswerError, NotTextError, one_line, shortage
 from ..files import fault_of
 from ..settings import Limits
 from .answers import Answer, as_answer, printed, scalars, sendable, without_thinking
-from .declaration import declared
+from .declaration import declared, where
 from .names import shown_call
 from .tasks import read_task
 from .tools import Tool
-from .types import REPLY, ModelUsage, Task, copied
+from .types import REPLY, ROW_TOOL, ModelUsage, Task, copied
 
 log = logging.getLogger(__name__)
 
@@ -155,14 +155,16 @@ class Episode:
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
         call, fault = shown_call(name, arguments), fault_of(error)
+        if isinstance(error, NotTextError):  # no line raised it: the method is named
+            method = getattr(self.domain_class, name, None)
+            method = method or getattr(self.domain_class, ROW_TOOL, None)
+            fault = f"{error} ({where(method)})" if method else str(error)
         log.error("%s: %s %s", self.label, call, fault, exc_info=error)
         if lack := self._machine_failed(name, error):
             return Answer(
                 f"error: {lack}", error="unexpected", fault=self.failure or lack
             )
         kind = type(error).__name__
-        if isinstance(error, NotTextError):
-            return Answer(f"error: {kind}", error="unexpected", fault=str(error))
         return Answer(f"error: {kind}", error="unexpected", fault=fault)
 
     def _machine_failed(self, method: str, error: BaseException) -> str:
@@ -231,7 +233,8 @@ class Episode:
             fault = f"{name} {fault_of(error)}"
             log.error("%s: %s", self.label, fault, exc_info=error)
             if not self._machine_failed("reward", error):
-                self.grade_problem = fault
+                text = one_line(sendable(str(error)), 200)
+                self.grade_problem = f"{fault}{text and f': {text}'}"
             return low
         try:  # numpy's numbers are numbers, too
             number = float(value) if hasattr(type(value), "__float__") else math.nan

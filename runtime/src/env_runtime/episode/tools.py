@@ -23,7 +23,15 @@ from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_
 
 from ..errors import ToolError
 from ..facts import SERVER_PATHS
-from .declaration import declared, hint_of, hints_of, public_methods, where
+from .declaration import (
+    declared,
+    hint_of,
+    hints_of,
+    method_of,
+    public_methods,
+    where,
+)
+from .docstrings import read_docstring
 from .schema import function_definition, plain_schema
 from .types import REPLY, Calls, Definitions, Row
 
@@ -133,6 +141,27 @@ def tools_of(
     return tools
 
 
+def tool_of(domain_class: type, member: Any) -> Tool:
+    """The tool of a method, as an expression such as `MyEnv.look` has it.
+
+    Raises ToolError if it is something else, or if its signature does not allow that.
+    """
+    # A partialmethod is a new function each time, which refers to it.
+    partial = getattr(member, "__partialmethod__", getattr(member, "_partialmethod", 0))
+    names = [getattr(member, "__name__", ""), *dir(domain_class)]
+    for name in names:
+        found = inspect.getattr_static(domain_class, name, None)
+        if found is not None and (found is member or found is partial):
+            if partial or inspect.isfunction(found):
+                return make_tool(method_of(domain_class, name))
+            kind = type(found).__name__
+            raise ToolError(
+                f"{declared(domain_class).place}.{name} is a {kind}, but a tool is a "
+                f"method: write `def {name}(self, ...) -> str` in the class"
+            )
+    return make_tool(member)
+
+
 def returns_text(function: Callable[..., Any]) -> bool:
     """Whether a method is annotated to return text, or text with an image."""
     annotation = hint_of(function, "return")
@@ -161,14 +190,20 @@ def named(function: Any) -> tuple[str, str]:
 def make_tool(function: Callable[..., Any]) -> Tool:
     """The tool of a method. Raises ToolError if its signature does not allow that.
 
-    Types and defaults come from the signature, descriptions from the docstring (Google
-    style, with `Args:`) or from `Annotated[..., Field(description=...)]`.
+    Types and defaults come from the signature, descriptions from the docstring or from
+    `Annotated[..., Field(description=...)]`.
     """
     name, full_name = named(function)
     place = f"{where(function)}: {full_name}"
     hints = hints_of(function)
-    description, documented = read_docstring(inspect.getdoc(function) or "")
+    documented = read_docstring(inspect.getdoc(function) or "")
     parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        raise ToolError(
+            f"{place} is the tool {name}, but takes `{parameters[0]}`: if a decorator "
+            "made it, write `@functools.wraps(method)` above its inner function, which "
+            "keeps the method's parameters, types and docstring"
+        )
     if not parameters or (parameters[0].name != "self" and parameters[0].name in hints):
         raise ToolError(
             f"{place} has no parameter `self`: write `def {name}(self, ...)`"
@@ -178,7 +213,7 @@ def make_tool(function: Callable[..., Any]) -> Tool:
         _check_parameter(parameter, place, hints)
         # A field must not have the name of an attribute of pydantic's models.
         fields[f"field{number}"] = _field(
-            parameter, hints[parameter.name], documented.get(parameter.name)
+            parameter, hints[parameter.name], documented.parameters.get(parameter.name)
         )
     try:
         arguments = create_model(f"{name}_arguments", __base__=Arguments, **fields)
@@ -189,7 +224,7 @@ def make_tool(function: Callable[..., Any]) -> Tool:
             f"{_without_schema(parameters[1:], hints) or error}: take text, numbers, "
             "lists, or a pydantic model"
         ) from error
-    return Tool(name, description or name, arguments, function)
+    return Tool(name, documented.description or name, arguments, function)
 
 
 def _without_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> str:
@@ -232,7 +267,7 @@ def _field(
 ) -> tuple[Any, Any]:
     """A parameter as a field of a pydantic model: its annotation and its default."""
     declared = FieldInfo.from_annotation(annotation)
-    described = declared.description or documented
+    described = declared.description or documented or _text_beside(annotation)
     default = (
         declared.default if parameter.default is parameter.empty else parameter.default
     )
@@ -241,52 +276,27 @@ def _field(
     )
 
 
-SECTIONS = re.compile(
-    r"^(args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?):\s*$",
-    re.IGNORECASE,
-)
-PARAMETER_SECTIONS = ("args", "arguments", "parameters", "params")
+def _text_beside(annotation: Any) -> str | None:
+    """The text of `Annotated[str, "text"]`, or of typing_extensions.Doc there."""
+    if typing.get_origin(annotation) is Annotated:
+        for item in typing.get_args(annotation)[1:]:
+            text = getattr(item, "documentation", item)
+            if isinstance(text, str):
+                return text
+    return None
 
 
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description of a tool, and the description of each parameter.
-
-    The tool's description ends at the first section. All white space is folded.
-    """
-    sections: dict[str, list[str]] = {"": []}
-    current = sections[""]
-    for line in inspect.cleandoc(text).splitlines():
-        if title := SECTIONS.match(line):
-            current = sections.setdefault(title[1].lower(), [])
-        else:
-            current.append(line)
-    parameters: dict[str, str] = {}
-    for title in PARAMETER_SECTIONS:
-        parameters |= _parameters(sections.get(title, []))
-    return _fold(" ".join(sections[""])), parameters
-
-
-def _parameters(lines: list[str]) -> dict[str, str]:
-    """The entries of one section: `name: text`, with deeper lines as its continuation."""
-    parameters: dict[str, str] = {}
-    name = ""
-    indent = min((_indent(line) for line in lines if line.strip()), default=0)
-    for line in lines:
-        entry = re.match(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)", line)
-        if entry and _indent(line) == indent:
-            name = entry[1]
-            parameters[name] = entry[2]
-        elif name:
-            parameters[name] += f" {line.strip()}"
-    return {name: _fold(text) for name, text in parameters.items()}
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.split())
+def aliases_of(function: Callable[..., Any]) -> dict[str, str]:
+    """The parameters with another name for pydantic, `Field(alias=...)`, and that name."""
+    found = {}
+    for name, annotation in hints_of(function).items():
+        info = (
+            FieldInfo.from_annotation(annotation) if name != "return" else FieldInfo()
+        )
+        alias = info.validation_alias or info.alias or info.serialization_alias
+        if alias not in (None, name):
+            found[name] = str(alias)
+    return found
 
 
 def tools_in(domain_class: type, row: Row, served: Definitions) -> Definitions:

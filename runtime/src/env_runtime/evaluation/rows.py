@@ -4,17 +4,18 @@ import contextlib
 import functools
 import json
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from ..episode.declaration import models_of
+from ..episode.declaration import declared, models_of
 from ..episode.episode import Episode
-from ..episode.tasks import check_task, is_native, task_of, task_place
+from ..episode.tasks import check_task, is_native, task_key, task_of, task_place
 from ..episode.tools import check_row_tools, tools_in
 from ..episode.types import Definitions, Row, Task
 from ..errors import RolloutError, one_line
@@ -81,7 +82,7 @@ def read_rows(domain_class: type, path: Path | None = None) -> list[Row]:
             check_row(domain_class, row)
         except ValueError as error:
             # Servers send this message to clients, so it does not show the task.
-            wrong = f"{error}{skeleton_note(domain_class, row)}"
+            wrong = f"{error}{skeleton_note(domain_class, row, rows)}"
             raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
@@ -150,16 +151,22 @@ def _left_out(task: Task, read: Any) -> set[str]:
     return {field.name for field in known} - task.keys()
 
 
-def about_task(domain_class: type, row: Row) -> str:
+def about_task(domain_class: type, row: Row, rows: Sequence[Row] = ()) -> str:
     """The end of a gate's message about a refused row: its task, and skeleton_note()."""
     task = json.dumps(task_of(row), ensure_ascii=False)
-    return f" (task: {task[:300]}){skeleton_note(domain_class, row)}"
+    return f" (task: {task[:300]}){skeleton_note(domain_class, row, rows)}"
 
 
-def skeleton_note(domain_class: type, row: Row) -> str:
-    """The end of a message about a row whose task nobody has written yet, else ""."""
+def skeleton_note(domain_class: type, row: Row, rows: Sequence[Row] = ()) -> str:
+    """The end of a message about a row whose task nobody has written yet, else "".
+
+    `rows` are those of its file. The template writes one such row. A task beside others
+    is somebody's, also if it has the defaults.
+    """
     task = task_of(row)
     if not task or task != _skeleton(domain_class):
+        return ""
+    if None not in task.values() and any(task_of(one) != task for one in rows):
         return ""
     return (
         ". This task is only a skeleton: write a task of your own, in the row or in "
@@ -274,6 +281,28 @@ def messages_of(row: Row) -> list[dict[str, Any]]:
     if params.get("instructions"):
         items = [{"role": "system", "content": params["instructions"]}, *items]
     return items
+
+
+def row_key(domain_class: type, row: Row) -> int:
+    """A hash that two rows share if they are the same: a data set may have millions.
+
+    The policy sees the same in them, and their tasks differ in nothing but their `id`. Two
+    questions may have one answer, which is all of their tasks. Tools count if only the row
+    has them: those of the class are in rows once the server's tools are.
+    """
+    own, params = declared(domain_class), row["responses_create_params"]
+    listed = params.get("tools") if own.has_row_tools and not own.row_tools else None
+    tools = [
+        tool
+        for tool in listed or []
+        if not hasattr(domain_class, str(tool.get("name")))
+    ]
+    seen = [
+        {**item, "content": content_parts(item.get("content"))}
+        for item in messages_of(row)
+    ]
+    text = json.dumps([seen, tools, task_key(task_of(row))], sort_keys=True)
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
 def prompt_of(row: Row) -> tuple[list[dict[str, Any]], int]:

@@ -36,7 +36,7 @@ from .programs import (
     with_all_secrets,
     with_secrets,
 )
-from .state import State, holds, json_of, reset_of, text_of
+from .state import State, answered, holds, json_of, reset_of, text_of
 
 __all__ = ["FOLDER", "McpEpisode", "Observation", "ServerLostError", "State"]
 
@@ -173,15 +173,16 @@ class McpEpisode:
             except (ServerLostError, WorkspaceError):  # the episode does not count
                 return False
             except ValueError as error:  # the server refuses the call
-                answered = str(error)
+                said = f"{str(error)!r:.400}"
             else:
                 if holds(expected, result):
                     continue
-                answered = text_of(result)
-            wanted = expected if isinstance(expected, str) else json.dumps(expected)
+                said = answered(result)
+            wanted = repr(expected)
+            if not isinstance(expected, str):
+                wanted = json.dumps(expected, ensure_ascii=False)
             self.unmet = (
-                f"expected_state {number}: {tool} answered {answered!r:.400}, "
-                f"not {wanted!r:.400}"
+                f"expected_state {number}: {tool} answered {said}, not {wanted:.400}"
             )
             return False
         return not self._state.files or self._files_hold()

@@ -180,13 +180,16 @@ def with_all_secrets(texts: Mapping[str, str]) -> dict[str, str]:
 # A package has one of these in its uppermost folder.
 MARKERS = ["package.json", "pyproject.toml", "setup.py", "pyvenv.cfg", "node_modules"]
 
+# A program in one of these has its modules beside the folder, such as in lib/.
+BESIDE_MODULES = {"bin", "sbin", "libexec", "scripts", "src", "dist", "build", "out"}
+
 
 def needs_of(path: Path) -> list[Path]:
     """Return the files and folders that a program, a module or a folder needs to run.
 
-    These are its folder, or the package around it, the packages of Node.js above it, and
-    of a virtual environment the interpreter, and the folders of editable packages. Links
-    are followed. Of a folder that holds the user's home or temporary files, it is the file
+    These are its folder, or the package around it, and what is beside a folder such as bin/,
+    the packages of Node.js above it, and of a virtual environment the interpreter, and the
+    folders of editable packages. Links are followed. Of a folder that holds the user's home or temporary files, it is the file
     and its neighbors of the same kind only, and nothing if the folder itself is named.
     """
     found: list[Path] = []
@@ -196,6 +199,8 @@ def needs_of(path: Path) -> list[Path]:
         folder = place if place.is_dir() else place.parent
         above = [each for each in (folder, *folder.parents) if not _is_wide(each)]
         root = ([*filter(_is_package, above)] or above or [None])[0]
+        if root and root.name in BESIDE_MODULES and not _is_wide(root.parent):
+            root = root.parent
         found += [root] if root else _alone(place)
         modules = [each / "node_modules" for each in [folder, *folder.parents]]
         found += [each for each in modules if each.is_dir()]

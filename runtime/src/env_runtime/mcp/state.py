@@ -156,19 +156,47 @@ def _cell(value: Any) -> Any:
 
 def holds(expected: Any, result: types.CallToolResult) -> bool:
     """Whether a server's answer is the expected one."""
-    text = text_of(result)
     if result.isError:
         return False
-    if isinstance(expected, str):
-        return text.strip() == expected.strip()
-    return fits(expected, json_of(text)) or fits(expected, result.structuredContent)
+    if isinstance(expected, str) and text_of(result).strip() == expected.strip():
+        return True
+    return any(fits(expected, value) for value in _values(result))
+
+
+def _values(result: types.CallToolResult) -> list[Any]:
+    """Return the values that an answer may stand for: servers write the same one in many ways.
+
+    A tool in Python that returns ["owl"] or None answers {"result": ["owl"]} or {"result": null}.
+    One without an annotation writes a text for each item, and nothing for None and for [].
+    """
+    texts, given = _texts(result), result.structuredContent
+    values = [json_of("\n".join(texts))] if texts else []
+    if given is not None:
+        inner = given["result"] if given.keys() == {"result"} else given
+        nothing = not result.content and inner in (None, [])
+        return [*values, given, inner, *([""] if nothing else [])]
+    if texts:
+        return [*values, texts, [json_of(text) for text in texts]]
+    return [] if result.content else [None, "", []]
+
+
+def answered(result: types.CallToolResult) -> str:
+    """Return an answer as a message shows it: its text, and its JSON if that says more."""
+    text, given = text_of(result), result.structuredContent
+    if given is None or given == json_of(text):
+        return f"{text!r:.400}"
+    return f"{text!r:.400} with the JSON {json.dumps(given, ensure_ascii=False):.400}"
 
 
 def text_of(result: types.CallToolResult) -> str:
     """Return the texts of an answer, one below the other, else its `structuredContent` as JSON."""
-    texts = []
     if not result.content and result.structuredContent is not None:
         return json.dumps(result.structuredContent, ensure_ascii=False)
+    return "\n".join(_texts(result))
+
+
+def _texts(result: types.CallToolResult) -> list[str]:
+    texts = []
     for item in result.content:
         match item:
             case types.TextContent():
@@ -177,7 +205,7 @@ def text_of(result: types.CallToolResult) -> str:
                 texts.append(own.text)
             case types.ResourceLink():
                 texts.append(f"{item.name}: {item.uri}")
-    return "\n".join(texts)
+    return texts
 
 
 def json_of(text: str) -> Any:

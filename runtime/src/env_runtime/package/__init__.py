@@ -5,6 +5,7 @@ that the servers install. The dataset has rows with their agent, in one or two s
 """
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -348,11 +349,12 @@ def pins_of(wheels: Path) -> dict[str, str]:
 def tags(arch: str) -> list[Tag]:
     """The tags that a training image of this architecture installs.
 
-    The oldest platform comes first: its wheels run on every machine.
+    The oldest platform comes first: its wheels run on every machine. A wheel for plain
+    `linux` is the last: it was built on a machine for that machine, and no index has one.
     """
     platforms = ["manylinux1", "manylinux2010", "manylinux2014"]
-    platforms += [f"manylinux_2_{minor}" for minor in range(5, 40)]
-    named = [f"{platform}_{arch}" for platform in platforms]
+    platforms += [f"manylinux_2_{minor}" for minor in range(5, 40)] + ["linux"]
+    named = [f"{one}_{arch}" for one in platforms]
     cpython = cpython_tags((3, 13), platforms=named)
     return [*cpython, *compatible_tags((3, 13), "cp313", named)]
 
@@ -507,7 +509,7 @@ def download(resolution: Resolution, wheels: Path) -> None:
             place = address(one, resolution.folder)
             list(_pip("wheel", "--no-deps", f"--wheel-dir={wheels}", place))
             for built in set(wheels.iterdir()) - before:
-                if not known.keys() & parse_wheel_filename(built.name)[3]:
+                if not known.keys() & _tags_of(built):
                     unusable.append(f"{name} (built here: {built.name})")
             bar.update()
     if unusable:
@@ -515,6 +517,18 @@ def download(resolution: Resolution, wheels: Path) -> None:
             f"no wheel for {resolution.arch} and Python 3.13 of {', '.join(unusable)}: run "
             "this on such a machine, or take a release that has one"
         )
+    for wheel in sorted(wheels.glob("*.whl")):
+        if all(one.platform.startswith("linux_") for one in _tags_of(wheel)):
+            library = " ".join(platform.libc_ver())
+            print(
+                f"note: {wheel.name} was compiled here, with {library}. It runs where that "
+                "and the libraries that it links are as new; auditwheel makes a manylinux "
+                "wheel of it"
+            )
+
+
+def _tags_of(wheel: Path) -> frozenset[Tag]:
+    return parse_wheel_filename(wheel.name)[3]
 
 
 def _uv(folder: Path, *arguments: str) -> None:

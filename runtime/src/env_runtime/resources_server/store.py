@@ -22,7 +22,13 @@ from ..episode.episode import Episode
 from ..episode.names import session_name, shown_call
 from ..episode.session import EpisodeThreads, Session
 from ..episode.types import Task
-from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
+from ..errors import (
+    BusyThreadError,
+    NoThreadError,
+    TaskRefusedError,
+    loop_hint,
+    shortage,
+)
 from ..files import fault_of
 from ..gym_series import SESSION_ID_KEY
 from ..settings import Limits
@@ -146,7 +152,7 @@ class SessionStore:
         if isinstance(error, ValueError):
             return f"{name}: {error}"
         log.error("%s: %s %s", label, name, fault_of(error), exc_info=error)
-        return f"{name}: {type(error).__name__}: {error}"
+        return f"{name}: {type(error).__name__}: {error}{loop_hint(error)}"
 
     def _make_room(self) -> None:
         """Raise HTTPException if all sessions are in use, or something else is.

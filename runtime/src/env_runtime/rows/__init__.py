@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from ..evaluation.rows import (
     check_row,
     load_rows,
     prompt_text,
+    row_key,
     shown,
     variant_agent,
     with_served_tools,
@@ -115,28 +116,27 @@ def cut(
     tasks: Tasks,
     seed: int,
     counts: dict[str, int],
-    taken: Iterable[str] = (),
+    taken: Iterable[Row] = (),
     keeps: Callable[[Row], bool] = lambda row: True,
 ) -> dict[str, list[Row]]:
     """Rows for each split, `counts` of them, which have no tools yet.
 
-    No task is in two splits, twice in one, or among `taken`, which holds task_key()s.
+    No row is in two splits, twice in one, or among `taken`, rows of other files.
     The splits are filled in the order of `counts`: more rows for the last one leave the
     others as they are.
 
     Raises RolloutError if there are fewer tasks, or if one of them is not an Example.
     """
     total = sum(counts.values())
-    excluded = set(taken)
-    examples = tasks(random.Random(seed))
+    others, examples = Others(taken), tasks(random.Random(seed))
     rows: list[Row] = []
     with _telling_progress(rows, total):
-        rows.extend(islice(_different(examples, set(excluded), keeps), total))
+        rows.extend(islice(_different(examples, others, keeps), total))
     if len(rows) < total:
         sizes = " and ".join(f"{count} for {name}" for name, count in counts.items())
-        others = f" beside the {len(excluded)} of other splits" if excluded else ""
+        known = f" beside the {len(others.keys)} of other splits" if others.keys else ""
         raise RolloutError(
-            f"tasks() yields only {len(rows)} different tasks{others}, too few for "
+            f"tasks() yields only {len(rows)} different tasks{known}, too few for "
             f"{sizes}: ask for fewer, or have it yield more"
         )
     stream = iter(rows)
@@ -172,15 +172,35 @@ def _telling_progress(rows: list[Row], total: int) -> Generator[None]:
         teller.join()
 
 
+class Others:
+    """The rows of other files, which end with the class's observation()."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.domain_class = project.here().load_class()
+        self.tasks, self.keys = set[str](), set[int]()
+        for row in rows:
+            if task := task_of(row):
+                self.tasks.add(task_key(task))
+                self.keys.add(row_key(self.domain_class, row))
+
+    def have(self, row: Row) -> bool:
+        """Whether they have a row, which has no observation yet."""
+        if task_key(task_of(row)) not in self.tasks:
+            return False
+        with contextlib.suppress(RolloutError):  # make() reports it
+            row = with_observation(row, begun(self.domain_class, row))
+        return row_key(self.domain_class, row) in self.keys
+
+
 def _different(
-    examples: Iterable[Any], seen: set[str], keeps: Callable[[Row], bool]
+    examples: Iterable[Any], others: Others, keeps: Callable[[Row], bool]
 ) -> Iterator[Row]:
-    """Rows to keep of the examples whose task is not in `seen`, each task once."""
-    repeats = 0
+    """Rows to keep of the examples that no other file has, each row once."""
+    repeats, seen = 0, set[int]()
     for number, example in enumerate(examples, start=1):
         row = row_of(example, f"item {number} of tasks()")
-        key = task_key(row["ground_truth"][0])
-        is_new = key not in seen and keeps(row)
+        key = row_key(others.domain_class, row)
+        is_new = key not in seen and not others.have(row) and keeps(row)
         repeats = 0 if is_new else repeats + 1
         if repeats == PATIENCE:
             return
@@ -260,14 +280,16 @@ def make(
 ) -> Iterator[tuple[Path, list[Row]]]:
     """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
 
-    Leaves out the tasks of existing splits in `folder` and in data/ that are not
-    written, and rows that `keeps` does not keep. Each prompt ends with the class's observation(), if it has one. Raises
-    RolloutError before anything is written if a file already exists, if there are too
-    few tasks, or if the class refuses one; GateError if the class or the server cannot
-    be imported.
+    Leaves out the rows of existing splits in `folder` and in data/ that are not
+    written, and rows that `keeps` does not keep. Each prompt ends with the class's
+    observation(), if it has one. Raises RolloutError before anything is written if a file
+    already exists, if there are too few tasks, or if the class refuses one; GateError if
+    the class or the server cannot be imported.
     """
     paths, others = files_of(SPLIT_NAMES, [*counts], folder, overwrite)
-    splits = cut(tasks, seed, counts, _keys(others), keeps)
+    splits = cut(
+        tasks, seed, counts, chain.from_iterable(map(load_rows, others)), keeps
+    )
     definitions, domain_class = server_tools(), project.here().load_class()
     for name, rows in splits.items():
         for number, row in enumerate(rows, start=1):
@@ -317,14 +339,6 @@ def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
                 f"a row of {repeated[0]}: are they the same tasks?"
             )
         earlier |= dict.fromkeys(split, name)
-
-
-def _keys(paths: Iterable[Path]) -> Iterator[str]:
-    """The keys of the tasks in .jsonl files."""
-    for path in paths:
-        for row in load_rows(path):
-            if task := task_of(row):
-                yield task_key(task)
 
 
 def _difficulties(rows: list[Row]) -> str:

@@ -29,6 +29,7 @@ from ..evaluation.rows import (
     about_task,
     check_row,
     messages_of,
+    row_key,
     shown,
     variant_agent,
     with_served_tools,
@@ -134,9 +135,10 @@ class RowMaker:
         self.keeps = unsolved(self.domain_class, players)
         self.definitions, self.agent = server_tools(), variant_agent()
         self.others = {
-            path: {_hash(_whole(row)) for row in rows_in(path)} for path in others
+            path: {row_key(self.domain_class, row) for row in rows_in(path)}
+            for path in others
         }
-        self.known: set[int] = set()  # hashes of whole rows
+        self.known: set[int] = set()  # keys of whole rows
         self.questions: set[int] = set()  # hashes of prompts
         # Hashes of prompts and solutions, by split
         self.asked: defaultdict[str, set[int]] = defaultdict(set)
@@ -166,7 +168,7 @@ class RowMaker:
             if not rows:
                 self._note(f"{{}} left out: {_name(self.example)} returns None", record)
             for row, line, solution in rows:
-                whole = _hash(_whole(row))
+                whole = row_key(self.domain_class, row)
                 files = [path.name for path, its in self.others.items() if whole in its]
                 is_known = whole in self.known
                 self.known.add(whole)
@@ -393,11 +395,6 @@ def _line(row: Row) -> bytes:
     """A row as a line. Raises TypeError or ValueError if it is not JSON."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode("utf-8", "backslashreplace")
-
-
-def _whole(row: Row) -> str:
-    """A text that two rows share if they ask the same and have the same task."""
-    return json.dumps(row["responses_create_params"]["input"]) + task_key(task_of(row))
 
 
 def _folded(text: str) -> str:

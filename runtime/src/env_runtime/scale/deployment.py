@@ -221,6 +221,9 @@ class Processes:
 def serve_shard(spec: ShardSpec, path: str, pipe: Connection) -> None:
     """Serve a shard until the other end of `pipe` is closed."""
     gc.freeze()  # what is imported stays, in memory that all shards share
+    # A child inherits forkserver. The class's own children start as in any process: those
+    # of a forkserver would first import server.py, with NeMo Gym, which takes seconds.
+    multiprocessing.set_start_method(None, force=True)
     os.setpgrp()  # Ctrl-C in a terminal is for the proxy, which then ends the shards
     with contextlib.suppress(OSError):  # what `top` shows
         Path("/proc/self/comm").write_text(f"shard-{spec['number']}")

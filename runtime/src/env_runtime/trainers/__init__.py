@@ -111,10 +111,26 @@ def _description(schema: dict[str, Any]) -> str:
     """The description of a parameter, with its JSON Schema if its type says less."""
     description = schema.get("description", "")
     rest = {key: value for key, value in schema.items() if key != "description"}
-    text = json.dumps(rest, ensure_ascii=False)
+    text = json.dumps(_without_mapping(rest), ensure_ascii=False)
     if re.search(r'"(properties|format)": ', text):
         description += f" JSON Schema: {text}"
     return _prose(description)
+
+
+def _without_mapping(schema: Any) -> Any:
+    """The schema without the mapping of a discriminator, which refers to no part of it.
+
+    The `const` of each part says the same.
+    """
+    if isinstance(schema, list):
+        return [_without_mapping(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _without_mapping(item) for key, item in schema.items()}
+    named = found.get("discriminator")
+    if isinstance(named, dict) and "propertyName" in named:
+        found["discriminator"] = {"propertyName": named["propertyName"]}
+    return found
 
 
 def _prose(text: str) -> str:
@@ -128,12 +144,17 @@ def _type(schema: dict[str, Any]) -> Any:
     # Any: these types exist at run time only, which type checkers do not follow.
     literal: Any = Literal
     array: Any = list
+    several: Any = tuple
     if choices := schema.get("enum"):
         return literal[tuple(choices)]
     if "const" in schema:
         return literal[schema["const"]]
     if kinds := schema.get("anyOf") or schema.get("oneOf"):
         return functools.reduce(operator.or_, map(_type, kinds))
+    if items := schema.get("prefixItems"):
+        # get_json_schema takes no tuple of one
+        kinds = tuple(map(_type, items))
+        return array[kinds[0]] if len(kinds) == 1 else several[kinds]
     if schema.get("type") == "array":
         return array[_type(schema.get("items", {}))]
     plain = {"string": str, "integer": int, "number": float, "boolean": bool}

@@ -1,0 +1,216 @@
+"""Episodes in a fresh process: whether they end there as they do here, and if not, why.
+
+The process plays what it reads from standard input, and writes how it ended.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..episode.declaration import declared
+from ..episode.samples import sample_arguments
+from ..episode.tasks import solution_of, steps_of, task_of
+from ..episode.tools import tools_of
+from ..episode.types import REPLY, Row, Solution
+from ..errors import NoOracleError, RolloutError
+from ..evaluation.episodes import LocalEpisode
+from ..project import Project, of_class
+from .state import changed, state_of
+
+SECONDS = 60.0  # for a process
+SEEDS = (1, 2, 3)  # of the order of sets
+
+Plans = list[tuple[Row, Solution]]
+
+
+@dataclass
+class Ended:
+    """How an episode ended, and what the oracle does in its row; None if it is not known."""
+
+    outputs: list[str]
+    reward: float
+    solution: Any = None
+
+    def differs(self, other: "Ended") -> str:
+        """What is not as in another process, for a message; "" if all is."""
+        solutions = self.solution, other.solution
+        if None not in solutions and solutions[0] != solutions[1]:
+            ours, theirs = (f"{one!r:.100}" for one in solutions)
+            return f"the oracle does {ours} in one process, and {theirs} in another"
+        for ours, theirs in zip(self.outputs, other.outputs, strict=False):
+            if ours != theirs:
+                texts = f"{ours!r:.100} in one process, and {theirs!r:.100} in another"
+                return f"the same calls are answered {texts}"
+        if abs(self.reward - other.reward) > 1e-9:
+            rewards = f"{self.reward} in one process, and {other.reward} in another"
+            return f"the same calls earn {rewards}"
+        return ""
+
+
+@dataclass
+class Played:
+    """How episodes of a process ended, and what outlived them: names, or ""."""
+
+    episodes: list[Ended]
+    changed: str = ""
+
+    def differs(self, other: "Played") -> str:
+        """What is not as in another process in the first such episode, else ""."""
+        pairs = zip(self.episodes, other.episodes, strict=True)
+        return next(filter(None, (ours.differs(its) for ours, its in pairs)), "")
+
+
+class Process:
+    """A fresh process that plays rows of a class."""
+
+    def __init__(self, domain_class: type, plans: Plans, seed: int) -> None:
+        path = os.pathsep.join(filter(None, sys.path))
+        variables = {"PYTHONPATH": path, "PYTHONHASHSEED": str(seed)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        # The prompt may have images, and no class sees it.
+        rows = [({**row, "responses_create_params": {}}, plan) for row, plan in plans]
+        text = json.dumps([str(of_class(domain_class).root), rows])
+        stdin, self._process.stdin = self._process.stdin, None
+        assert stdin
+        with contextlib.suppress(OSError), stdin:  # if it has ended, read() says so
+            stdin.write(text)
+
+    def read(self) -> Played | None:
+        """What it played; None if it failed."""
+        try:
+            printed, _ = self._process.communicate(timeout=SECONDS)
+            episodes, names = json.loads(printed)
+        except (subprocess.TimeoutExpired, ValueError):
+            return None
+        finally:
+            self.end()
+        return Played([Ended(**one) for one in episodes], names)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+
+
+def can_play(domain_class: type) -> bool:
+    """Whether another process can load the class: it is the one of its project."""
+    project = of_class(domain_class)
+    names = project.module, project.class_name
+    return names == (domain_class.__module__, domain_class.__name__)
+
+
+@contextlib.contextmanager
+def playing(domain_class: type, plans: Plans) -> Generator[Process]:
+    """A process that plays rows during the with block, with another order of sets."""
+    known = os.environ.get("PYTHONHASHSEED")
+    seed = next(seed for seed in SEEDS if str(seed) != known)
+    process = Process(domain_class, plans, seed)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+def cause(domain_class: type, plans: Plans, here: Played | None = None) -> str:
+    """Why the same calls end otherwise in a fresh process, and what to do, as sentences.
+
+    "" if they do not, or if no process can play them. Without `here`, how they ended in this
+    process, the fresh ones are compared with one another.
+    """
+    if not (declared(domain_class).deterministic and can_play(domain_class)):
+        return ""
+    processes = [Process(domain_class, plans, seed) for seed in (*SEEDS, SEEDS[0])]
+    first, *others, again = (process.read() for process in processes)
+    if not (first and again) or first.differs(again):
+        return ""  # it fails, or it is random: another check says so
+    for other in filter(None, others):
+        if said := first.differs(other):
+            return (
+                f"{_sentence(said)} with another PYTHONHASHSEED: the order of a set of "
+                "strings is another in each process. Sort it, `sorted(names)`, where its "
+                "order matters"
+            )
+    said, names = "", first.changed
+    if here:
+        if not (said := here.differs(first)):
+            return ""
+        said = f"{_sentence(said)} that is fresh: "
+        # Doing nothing changes nothing: another episode did.
+        names = names or _outlived(
+            domain_class, plans[0][0], first.episodes[0].solution
+        )
+    if not names:
+        return ""
+    return (
+        f"{said}state outlives its episode, in {names}. Each episode needs its own: make it "
+        "in __init__"
+    )
+
+
+def _outlived(domain_class: type, row: Row, solution: Any) -> str:
+    """The names of what outlives an episode of the oracle, or of a call of each tool."""
+    plan = Solution(*solution) if solution else Solution([])
+    if not plan.calls:
+        tools = tools_of(domain_class, of_class(domain_class).served_tools())
+        samples = {
+            name: sample_arguments(tool.definition(), high=True)
+            for name, tool in tools.items()
+        }
+        plan = Solution([*samples.items()])
+    there = Process(domain_class, [(row, plan)], SEEDS[0]).read()
+    return there.changed if there else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+async def played(domain_class: type, plans: Plans) -> Played:
+    """The rows, played in this process one after the other."""
+    tools = tools_of(domain_class, of_class(domain_class).served_tools())
+    before, ended = state_of(domain_class), []
+    for row, plan in plans:
+        outputs, solution = [], None
+        with contextlib.suppress(NoOracleError, RolloutError):
+            solution = json.loads(json.dumps(solution_of(domain_class, row)))
+        async with LocalEpisode(domain_class, task_of(row), tools) as episode:
+            for name, arguments in steps_of(domain_class, plan):
+                if name == REPLY:
+                    answer = await episode.say(arguments["answer"])
+                else:
+                    answer = await episode.call(name, arguments)
+                outputs.append(answer.output if answer else "")
+            reward = await episode.reward(plan.answer)
+        ended.append(Ended(outputs, reward, solution))
+    return Played(ended, changed(before, state_of(domain_class)))
+
+
+def main() -> None:
+    """Play the rows that standard input has. Nothing else is written to its output."""
+    output = os.dup(1)
+    os.dup2(2, 1)
+    root, rows = json.load(sys.stdin)
+    plans = [(row, Solution([*map(tuple, calls)], text)) for row, (calls, text) in rows]
+    domain_class = Project.read(Path(root)).load_class()
+    result = asyncio.run(played(domain_class, plans))
+    with open(output, "w") as file:
+        json.dump([[*map(asdict, result.episodes)], result.changed], file)
+
+
+if __name__ == "__main__":
+    main()
