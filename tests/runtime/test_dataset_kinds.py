@@ -556,7 +556,10 @@ OTHER = {
 @pytest.mark.parametrize("name", OTHER)
 def test_programs_that_the_sandbox_cannot_run_are_named(written, name):
     changed, said = OTHER[name]
-    record = {"prompt": "def f(x):\n", "canonical_solution": "    return x\n"}
+    record: dict[str, Any] = {
+        "prompt": "def f(x):\n",
+        "canonical_solution": "    return x\n",
+    }
     record |= {"entry_point": "f", "test": "def check(f): pass", **changed}
     assert said in written(source_of(Asked([record], "")), "--tests")
 
