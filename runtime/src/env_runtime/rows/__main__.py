@@ -32,9 +32,9 @@ from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
+from .doubts import OwnGrade
 from .plan import BOXED, Columns, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of
-from .refusing import OwnGrade
 from .source import class_source, rows_source
 
 RECORDS = 1000  # so many of each split are looked at

@@ -23,7 +23,6 @@ from .columns import (
     CONTEXTS,
     EXPECTED,
     EXPLAINS,
-    FEWEST,
     FILE,
     FILES,
     FIT,
@@ -41,11 +40,11 @@ from .columns import (
     template_names,
     words_in,
 )
+from .doubts import OwnGrade
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds
 from .plan import BOXED, Columns, Draft, Path, Unfit, items_of, shown
 from .records import Record
-from .refusing import OwnGrade
 
 # Questions about code say so, or ask about an expression, as CRUXEval does.
 CODE = re.compile(
@@ -95,7 +94,7 @@ class Chooser(Golds):
                 self._ask_for_form(grader)
             return plan.columns
         if not (prompt and expected):
-            self._refuse_others()
+            self.ask("file")
         self._choose_lists(prompt)
         self._choose_prompt(prompt)
         if column := self._named(("tools", "functions", "function")):
@@ -214,7 +213,7 @@ class Chooser(Golds):
                     f"{named} is no text, such as {self._first(named)!r:.80}"
                 )
             if not prompt:
-                self._refuse_objects()
+                self.ask("no prompt")
             texts = self._texts()
             around = [name for name in texts[1:] if self._is_passage(name)]
             likely = [f"{{{name}}}" for name in texts if valid(name)]
@@ -305,18 +304,7 @@ class Chooser(Golds):
             plan.prompt = titled(parts)
             self.why_prompt = "the columns that the question is about"
         asked = [filled(plan.prompt, record) for record in self.records]
-        if self._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
-            raise RolloutError(
-                f"the prompts, such as {shown(asked[0])!r}, do not say what to do: say it with "
-                f"--prompt 'Solve ...: {plan.prompt}'"
-            )
-        images = plan.images or len(asked) < FEWEST
-        if not images and len({*asked}) < 0.5 * len(asked):
-            [(most, count)] = Counter(asked).most_common(1)
-            raise RolloutError(
-                f"{count} of {len(asked)} prompts are {shown(most)!r}, so they lack a question: "
-                f"there are {', '.join(self.columns)}. Name the columns with --prompt"
-            )
+        self.ask("prompts", asked)
 
     def _parts(self) -> list[str]:
         """The columns that the question is about, in the order of the file."""

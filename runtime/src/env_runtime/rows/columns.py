@@ -183,6 +183,15 @@ class Looked:
             )
         return lines
 
+    @property
+    def asked_for(self) -> bool:
+        """Whether the user named the prompt."""
+        return self.why_prompt == "as asked"
+
+    def is_index(self) -> bool:
+        """Whether the gold's column names an option by its name alone."""
+        return folded(self.plan.expected.column) in INDEXES
+
     def _main(self) -> str:
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
 

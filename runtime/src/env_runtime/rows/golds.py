@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Choice, Number
-from ..notation import last_box, unstyled
+from ..notation import last_box
 from .columns import (
     ABOUT,
     ANSWERS,
@@ -18,11 +18,9 @@ from .columns import (
     EXPECTED,
     FEWEST,
     FIT,
-    INDEXES,
     LABELS,
     MIDNIGHT,
     NO_ANSWER,
-    NOTHING,
     OPTION,
     OPTIONS,
     PLAIN,
@@ -40,16 +38,16 @@ from .columns import (
     text_of,
     words_in,
 )
+from .doubts import Asking, OwnGrade, are_letters, bare, none_in, stand_for_something
 from .fields import LETTERS, as_text, is_empty, lettered, listed_in, names_in
 from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
-from .refusing import OwnGrade, Refusing
 
 # An option in a template, such as A. {first}
 LETTERED = re.compile(r"(?<![^\W_])([A-J])[.):] ?\{(\w+)\}")
 
 
-class Golds(Refusing):
+class Golds(Asking):
     """Chooses the part of a plan that grades."""
 
     # ------------------------------------------------------------------ the options
@@ -127,41 +125,13 @@ class Golds(Refusing):
 
     def _listed_in_prompt(self, golds: list[Any]) -> None:
         """Find options in the prompts, if the golds are letters of them."""
-        plan = self.plan
-        said = [unstyled(str(gold)).strip() for gold in golds]
+        plan, said = self.plan, bare(golds)
         if plan.options:
             return
-        if self._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
-            raise RolloutError(
-                f"{plan.expected.column} has a letter and an option, such as {said[0]!r:.80}: take "
-                "the letter with --expected 'COLUMN=PATTERN' --grader choice"
-            )
-        if self._share(said, re.compile(r"\(?[A-Za-z][).]?").fullmatch) < FIT:
-            return
-        letters = sorted({text.strip("().").upper() for text in said})
-        if letters != [*LETTERS[: len(letters)]] and len(letters) < 4:
-            self._refuse_labels(sorted({*said}))
-            return
-        column = self._main()
-        texts = [as_text(record.get(column)) for record in self.records]
-        if plan.is_chat:
-            texts = [*map(plan.question, self.records)]
-        has = [bool(listed_in(text)) for text in texts]
-        if sum(has) < FIT * len(has):
-            used = {*names_in(plan.prompt), plan.expected.column}
-            parts = [name for name in self._texts() if name not in used]
-            pairs = zip(LETTERS, parts or ["first", "second"], strict=False)
-            listed = " ".join(f"{letter}. {{{name}}}" for letter, name in pairs)
-            named = {"prompt": f"{plan.prompt} {listed}", "grader": "choice"}
-            self._doubt(
-                f"{plan.expected.column} has letters, such as {golds[0]!r}, and neither a column "
-                "nor the prompt has the options. The first command names their columns, and "
-                "the second compares the letters as they are",
-                *([named] if len(parts) > 1 else []),
-                {"grader": "text"},
-            )
-        kind = "letters" if plan.is_chat else "column"
-        plan.options = Options(kind, [Path(column)] * (kind == "column"), listed=True)
+        self.ask("letters", said)
+        if are_letters(said) and not stand_for_something(said):
+            paths = () if plan.is_chat else (Path(self._main()),)
+            plan.options = Options("column" if paths else "letters", paths, listed=True)
 
     # ------------------------------------------------------------------ the gold
 
@@ -220,8 +190,7 @@ class Golds(Refusing):
         if plan.options and plan.options.gold:
             return plan.options.gold.column, "which tells the right option"
         if found:
-            if folded(found[0]) in ("intent", "category"):
-                self._refuse_topic(found[0], columns)
+            self.ask("expected", found, columns)
             self._refuse_two(found)
             return found[0], "a column of that name"
         if plan.answered:
@@ -242,20 +211,6 @@ class Golds(Refusing):
         if others and all(not is_texts(self._first(name)) for name in others):
             raise OwnGrade(f"no column is the answer: there are {', '.join(others)}")
         return "", ""
-
-    def _refuse_topic(self, topic: str, columns: list[str]) -> None:
-        """Raise RolloutError if the topic of a question stands beside what may be its answer."""
-        others = [
-            name
-            for name in columns
-            if not words_in(name) & {*ABOUT} and is_texts(self._first(name))
-        ]
-        if others:
-            self._doubt(
-                f"the expected answer may be {topic}, such as {shown(self._first(topic))!r}, or "
-                f"{others[0]}, such as {shown(self._first(others[0]))!r}",
-                *({"expected": name} for name in (topic, *others)),
-            )
 
     def _refuse_two(self, found: list[str]) -> None:
         """Raise RolloutError if another column could be the gold, and says another."""
@@ -357,7 +312,7 @@ class Golds(Refusing):
         if not (grader or plan.options or self.native):
             golds = self._without_nothing(golds)
         if grader in (None, "", "text", "choice"):
-            self._refuse_lists(golds)
+            self.ask("lists", golds)
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
@@ -395,39 +350,16 @@ class Golds(Refusing):
     def _without_nothing(self, golds: list[Any]) -> list[Any]:
         """The golds without those that say there is none, such as NuminaMath's `proof`.
 
-        Those that the prompts speak of stay. Raises RolloutError if many others may be answers.
+        Those that the prompts speak of stay.
         """
         texts = {gold for gold in golds if isinstance(gold, str)}
         if len(texts) <= LABELS:
             return golds
+        found = none_in(self, golds)
+        self.ask("none", golds, found)
         never = {text for text in texts if text.strip().casefold() in NO_ANSWER}
-        found = {text for text in texts if text.strip(" .").casefold() in NOTHING}
-        found = {text for text in found if not self._speaks_of(text)}
-        count = sum(gold in found for gold in golds if isinstance(gold, str))
-        if count > max(1, (1 - FIT) * len(golds)):
-            column = self.plan.expected.column
-            listed = " or ".join(map(repr, sorted(found)))
-            others = "|".join(map(re.escape, sorted(found)))
-            self._doubt(
-                f"{count} of {len(golds)} answers of {column} are {listed}, which may be "
-                "answers or say that there is none. The first command keeps them, the second "
-                "leaves them out",
-                {"grader": "text"},
-                {"expected": f"{column}=^(?!(?:{others})$)(.+)$"},
-            )
         self.plan.nothing = tuple(sorted({*found, *never}))
         return [gold for gold in golds if gold not in self.plan.nothing]
-
-    def _speaks_of(self, answer: str) -> bool:
-        """Whether the questions with an answer name it."""
-        text = answer.strip(" .").casefold()
-        named = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
-        asked = [
-            self.plan.question(record).casefold()
-            for record in self.records
-            if self.plan.expected.of(record) == answer
-        ]
-        return self._share(asked, named.search) > 0.5
 
     def _choosewords(self) -> None:
         """Call true and false as the question does."""
@@ -437,7 +369,7 @@ class Golds(Refusing):
             self._share(texts, lambda text: "true" in text and "false" in text) >= 0.5
         )
         asked = self._share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
-        self._refuse_pairs("true or false")
+        self.ask("booleans")
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
         self.reasons.append(f"true and false are {' and '.join(plan.words)}")
@@ -449,17 +381,11 @@ class Golds(Refusing):
             return "calls", "each record has tools, and calls of them"
         if plan.options:
             return "choice", "each record has options"
-        if folded(plan.expected.column) in INDEXES:
-            raise RolloutError(
-                f"{plan.expected.column} names an option, and no column has the options: there are "
-                f"{', '.join(self.columns)}. Name them with --prompt and --grader choice"
-            )
-        self._refuse_kinds(golds)
+        self.ask("golds", golds)
         padded = self._share(golds, lambda g: re.match(r"\s*0\d", str(g))) == 1.0
         odd = [g for g in golds if not is_number(g) or padded]
         if len(odd) <= (1 - FIT) * len(golds):
-            self._refuse_classes(golds)
-            self._refuse_pairs("a number")
+            self.ask("numbers", golds)
             some = f"{len(golds) - len(odd)} of" if odd else "all"
             return "number", f"{some} {len(golds)} are numbers"
         if all(isinstance(gold, Mapping) for gold in golds):
@@ -469,7 +395,7 @@ class Golds(Refusing):
                 raise OwnGrade(
                     f"{plan.expected.column} names a rule: {shown(golds[0])}"
                 )
-            self._refuse_keys(golds)
+            self.ask("objects", golds)
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
         has_objects = any(isinstance(part, Mapping | list) for part in parts)
@@ -483,7 +409,7 @@ class Golds(Refusing):
             and self._share(parts, lambda part: isinstance(part, str)) < FIT
         )
         if has_objects:
-            self._refuse_keys(parts)
+            self.ask("objects", parts)
         if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]
@@ -500,7 +426,7 @@ class Golds(Refusing):
             few = covered and 1 < len(labels) <= LABELS and different
             are_plain = {label.casefold() for label in counts} in PLAIN
             if are_plain or (few and FEWEST * len(labels) <= len(golds)):
-                self._refuse_unasked(labels)
+                self.ask("labels", labels)
                 texts = [*map(plan.question, self.records)]
                 listed = [all(f"- {each}" in text for each in labels) for text in texts]
                 plan.options = Options(
@@ -509,7 +435,7 @@ class Golds(Refusing):
                 whole = len(counts) == len(labels)
                 most = f"all {len(golds)}" if whole else "nearly all"
                 return "choice", f"{most} are one of {len(labels)} labels"
-            self._refuse_statements()
+            self.ask("texts")
             if 2 * len(odd) < len(golds):
                 return "text", (
                     f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "
