@@ -160,6 +160,12 @@ RIGHT = {
         earns=((1, "B"), (1, "pot 1"), (0, "pot 0")),
         nothing=((1, "A"), (0, "B")),
     ),
+    "few numbers with units": Right(
+        rows(30, question=ask, answer=lambda n: f"{n % 3 + 1} jugs"),
+        ("grader: text",),
+        earns=((0, "1"), (1, "2 jugs")),
+        nothing=((0, "2"),),
+    ),
     "quotes in a file with tabs": Right(
         table(
             "\t",
@@ -379,6 +385,16 @@ ASKED = {
             answer=lambda n: n + 3,
         ),
         "whether rule belongs to the prompt is not clear: it is the same in all",
+        2,
+    ),
+    "a short column without which questions are the same": Asked(
+        rows(
+            18,
+            town=lambda n: ["Brint", "Harl", "Olm"][n // 6],
+            question=lambda n: ask(n % 6),
+            answer=lambda n: f"jug {n}",
+        ),
+        "town tells them apart, such as 'Brint'",
         2,
     ),
     "a column that decides the answer": Asked(

@@ -38,6 +38,8 @@ from .columns import (
     is_number,
     is_texts,
     template_names,
+    titled,
+    valid,
     words_in,
 )
 from .doubts import OwnGrade
@@ -512,17 +514,3 @@ class Chooser(Golds):
                 f"{count} of {answers.total()} answers are {most!r}: a policy that always says "
                 "so earns as much"
             )
-
-
-def valid(column: str) -> bool:
-    """Whether a template can name a column."""
-    return not re.search(r"[.\[{}]", column)
-
-
-def titled(columns: list[str]) -> str:
-    """A template of columns, with their names if there are several."""
-    if len(columns) == 1:
-        return f"{{{columns[0]}}}"
-    titles = [name.replace("_", " ").strip().capitalize() for name in columns]
-    pairs = zip(titles, columns, strict=True)
-    return "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)

@@ -353,6 +353,23 @@ def shell(text: str) -> str:
     return text if re.fullmatch(r"[\w=.-]+", text) else f"'{text}'"
 
 
+def valid(column: str) -> bool:
+    """Whether a template can name a column."""
+    return not re.search(r"[.\[{}]", column)
+
+
+def titled(columns: list[str]) -> str:
+    """A template of columns, with their names if there are several."""
+    if len(columns) == 1:
+        return f"{{{columns[0]}}}"
+    return "\n\n".join(f"{title(name)}: {{{name}}}" for name in columns)
+
+
+def title(column: str) -> str:
+    """The name of a column, for people."""
+    return column.replace("_", " ").strip().capitalize()
+
+
 def template_names(template: str) -> list[str]:
     """The columns that a template names. Raises RolloutError if it is none."""
     try:

@@ -35,6 +35,7 @@ from .columns import (
     folded,
     is_number,
     is_texts,
+    title,
     words_in,
 )
 from .fields import LETTERS, as_text, listed_in, names_in, parsed
@@ -147,6 +148,51 @@ def numbers_without_words(looked: Asking, asked: list[str]) -> Doubt | None:
             f"--prompt 'Solve ...: {looked.plan.prompt}'"
         )
     return None
+
+
+@at("prompts")
+def one_question_with_several_answers(looked: Asking, asked: list[str]) -> Doubt | None:
+    """A column that is left out tells the records apart that ask the same."""
+    plan = looked.plan
+    golds = [as_text(plan.expected.of(record)) for record in looked.records]
+    unclear = _conflicts(asked, golds)
+    if plan.images or unclear < 0.1 * len(asked):
+        return None
+    for name, why in looked.unused.items():
+        values = [as_text(record.get(name)) for record in looked.records]
+        if why not in (
+            "few values",
+            "a name or a number",
+            "about the record",
+            "no text",
+        ):
+            continue
+        with_it = [
+            f"{text}\n{value}" for text, value in zip(asked, values, strict=True)
+        ]
+        if (
+            len({*values}) > 0.5 * len(values)
+            or _conflicts(with_it, golds) > unclear / 2
+        ):
+            continue
+        return Doubt(
+            f"{unclear} of {len(asked)} records ask what another one asks, and have another "
+            f"answer. {name} tells them apart, such as {shown(values[0])!r}: whether it belongs "
+            "to the prompt is not clear",
+            (
+                {"prompt": f"{title(name)}: {{{name}}}\n\n{plan.prompt}"},
+                {"prompt": plan.prompt},
+            ),
+        )
+    return None
+
+
+def _conflicts(asked: list[str], golds: list[str]) -> int:
+    """The number of records that ask the same as another, which has another answer."""
+    by_text: dict[str, set[str]] = {}
+    for text, gold in zip(asked, golds, strict=True):
+        by_text.setdefault(text, set()).add(gold)
+    return sum(len(by_text[text]) > 1 for text in asked)
 
 
 @at("prompts")
