@@ -189,6 +189,7 @@ SAME_ON_BOTH += [
     "spellings",
     "stats",
     "trl",
+    "dataset_kinds",
     "dataset_shapes",
 ]
 SAME_ON_BOTH += ["data_is_text", "shelf", "tested_programs", "written"]

@@ -17,6 +17,7 @@ from env_runtime.graders import (
     Choice,
     Json,
     Number,
+    Several,
     Table,
     Text,
 )
@@ -183,6 +184,22 @@ def test_calls_count_in_any_order(calls, random):
         ),
         (Choice("B", ["a cat", "a dog"]), box("A dog")),
         (Json({"a": 1, "b": [True]}), '{"b":[true],"a":1.0}'),
+        (Text("9 (pears)"), box("9")),
+        (Text("9 (pears)"), box("9 pears")),
+        (Text("8 metres"), box("8")),
+        (Text("$13-2 k$"), box("13-2k")),
+        (Text(r"10-4\,n"), box("10-4n")),
+        (Text("$0$ and $5$"), box("0 and 5")),
+        (Several(["oak", "elm"]), box("Elm, oak")),
+        (Several(["oak", "elm"]), box("the oak and elm")),
+        (Several(["Paris, France", "Oslo"]), box("Oslo; Paris, France")),
+        (Several(["salt and pepper", "oil"]), box("oil, salt and pepper")),
+        (Several(["4", "6"]), box("[6, 4]")),
+        (Several(["oak", "oak"]), box("oak")),
+        (Several("oak"), box("Oak")),
+        (Several(["A", "C"], ["tin", "oak", "zinc"]), box("AC")),
+        (Several(["A", "C"], ["tin", "oak", "zinc"]), box("zinc, tin")),
+        (Several(["B", "A"], 4, ordered=True), box("B, A")),
     ],
 )
 def test_forms_of_the_same_answer_earn_one(grader, answer):
@@ -200,10 +217,31 @@ def test_forms_of_the_same_answer_earn_one(grader, answer):
         ("5", "5 M"),
         ("10", "010"),
         ("New York", "NewYork"),
+        ("12 Angry Men", "12"),
+        ("3 May", "3"),
+        ("9 (pears)", "9 km"),
+        ("9 (pears)", "8"),
     ],
 )
 def test_a_text_is_no_other_text_because_of_its_spelling(expected, other):
     assert Text(expected).reward(box(other)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("grader", "other"),
+    [
+        (Several(["oak", "elm"]), "oak"),
+        (Several(["oak", "elm"]), "oak, elm, ash"),
+        (Several(["oak", "elm"]), "oak, oak"),
+        (Several(["A", "C"], 4), "ABC"),
+        (Several(["A", "C"], 4), "A"),
+        (Several(["oak", "elm"], ordered=True), "elm, oak"),
+        (Several(["A", "A"], 4, ordered=True), "A"),
+    ],
+)
+def test_several_answers_are_all_wanted_and_no_others(grader, other):
+    assert grader.reward(box(other)) == 0.0
+    assert grader.reward(grader.solution()) == 1.0
 
 
 def test_a_choice_says_which_options_it_cannot_take():
@@ -221,7 +259,12 @@ def test_the_last_box_of_a_text_is_balanced():
 
 
 BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
-GRADERS: list[Any] = [*BOXED, Json({"answer": 42}), F1(["a", "b"])]
+GRADERS: list[Any] = [
+    *BOXED,
+    Json({"answer": 42}),
+    F1(["a", "b"]),
+    Several(["42", "b"]),
+]
 GRADERS += [Json({"answer": 42}, partial=True)]
 
 

@@ -20,13 +20,14 @@ box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that i
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
@@ -39,13 +40,24 @@ from .notation import (
     normal,
     number_in,
     quantity_in,
+    same_count,
     same_number,
     spelled,
     typed,
     unstyled,
 )
 
-__all__ = ["F1", "INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
+__all__ = [
+    "F1",
+    "INSTRUCTIONS",
+    "Calls",
+    "Choice",
+    "Json",
+    "Number",
+    "Several",
+    "Table",
+    "Text",
+]
 
 # The box is empty, so a policy that repeats the prompt earns nothing.
 INSTRUCTIONS = "End with the final answer in \\boxed{}, once and without other words."
@@ -138,7 +150,8 @@ class Text(_Boxed[str]):
 
     `expected` is a text, or several of which one is enough. LaTeX may be spelled and spaced
     in other ways, as in \frac12 and \frac{1}{2}, and a number without a unit as Number reads
-    it. With `partial`, another text earns the F1 score of its words.
+    it. Of a number with a unit, such as 9 pears or 9 (pears), the number alone is enough.
+    With `partial`, another text earns the F1 score of its words.
     """
 
     def __init__(
@@ -157,7 +170,7 @@ class Text(_Boxed[str]):
         text = self.read(answer)
         if text is None:
             return 0.0
-        scores = [_score(text, normal(expected)) for expected in self._texts]
+        scores = [_score(text, expected) for expected in self._texts]
         return max(scores) if self._partial else float(1.0 in scores)
 
     def solution(self) -> str:
@@ -174,11 +187,12 @@ class Text(_Boxed[str]):
 
 def _score(text: str, expected: str) -> float:
     """1.0 for the same text or number, else the F1 score of the words."""
-    if text == expected or spelled(text) == spelled(expected):
+    said = normal(expected)
+    if text == said or spelled(text) == spelled(said):
         return 1.0
-    if same_number(text, expected):
+    if same_number(text, said) or same_count(text, expected):
         return 1.0
-    return _f1(text, expected)
+    return _f1(text, said)
 
 
 def _f1(text: str, expected: str) -> float:
@@ -299,6 +313,86 @@ _LETTER = re.compile(
     r"(?:\s*[.:),]\s*|\s*-\s*(?=\S)|\s+|$)(.+)?",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+# ------------------------------------------------------------------------- several answers
+
+# What may part the answers in a box; a text is read in each of these ways
+_PARTED = [
+    r"\s*[;\n]\s*",
+    r"\s*[,;\n]\s*",
+    r"(?:\s*[,;]\s*|\s+)(?:and|&|\\&)\s+|\s*[,;\n]\s*",
+]
+
+
+class Several(_Boxed[str]):
+    r"""Several answers in one \boxed{}, all of them and no others, in any order.
+
+    They are parted by commas, semicolons or `and`, and each is compared as Text does, or,
+    with `options`, as Choice does: then letters may also stand together, as in \boxed{AC}.
+    With `ordered`, their order counts, and so does an answer that is there twice.
+    """
+
+    def __init__(
+        self,
+        expected: str | float | Iterable[Any],
+        options: Sequence[Any] | int | None = None,
+        *,
+        ordered: bool = False,
+    ) -> None:
+        several = isinstance(expected, Iterable) and not isinstance(expected, str)
+        given = [*expected] if several else [expected]
+        self._ordered, self._letters = ordered, options is not None
+        self._items: Sequence[_Boxed[str]]
+        if options is not None:
+            self._items = [Choice(str(one), options) for one in given]
+        else:
+            self._items = [Text(one) for one in given]
+        texts = [item.solution()[7:-1] for item in self._items]
+        if not ordered:
+            kept = {normal(text): n for n, text in reversed([*enumerate(texts)])}
+            self._items = [self._items[n] for n in sorted(kept.values())]
+            texts = [texts[n] for n in sorted(kept.values())]
+        parted = "; " if any("," in text or " and " in text for text in texts) else ", "
+        self._text = parted.join(texts)
+        if not texts or self.reward(self.solution()) != 1.0:
+            raise ValueError(f"expected answers that a box can hold, got {given!r:.80}")
+
+    def reward(self, answer: str) -> float:
+        """1.0 for all expected answers and no others, else 0.0."""
+        text = self.read(answer)
+        return float(text is not None and any(map(self._is_right, self._parts(text))))
+
+    def solution(self) -> str:
+        """The answers in a box."""
+        return "\\boxed{" + self._text + "}"
+
+    def _parse(self, box: str) -> str | None:
+        return box.strip() or None
+
+    def _parts(self, text: str) -> Iterator[list[str]]:
+        """The ways in which a text may list answers."""
+        yield [text]
+        bare = re.sub(r"^\\?[\[({](.*)\\?[\])}]$", r"\1", text, flags=re.DOTALL)
+        for pattern in _PARTED:
+            for whole in dict.fromkeys([text, bare]):
+                yield [part for part in re.split(pattern, whole) if part.strip()]
+        if self._letters and re.fullmatch(r"[A-Za-z]{2,26}", text):
+            yield [*text]
+
+    def _is_right(self, parts: list[str]) -> bool:
+        boxes = ["\\boxed{" + part + "}" for part in parts]
+        if len(parts) != len(self._items):
+            return False
+        if self._ordered:
+            pairs = zip(self._items, boxes, strict=True)
+            return all(itertools.starmap(_earns, pairs))
+        given: list[Any] = boxes
+        return matched(self._items, given, _earns) == len(boxes)
+
+
+def _earns(item: Any, box: Any) -> bool:
+    return item.reward(box) == 1.0
 
 
 # ------------------------------------------------------------------------- JSON

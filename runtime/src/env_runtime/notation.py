@@ -208,6 +208,21 @@ def same_number(one: str, other: str) -> bool:
     return found[1] == others[1] or not (found[1] and others[1])
 
 
+def same_count(text: str, expected: str) -> bool:
+    """Whether a text is the number of an expected one that has a unit: 9, of 9 (pears).
+
+    It may have that unit, too. A name, as in 12 Angry Men, is no unit.
+    """
+    found, others = quantity_in(expected), quantity_in(text)
+    if found is None or others is None or found.number != others.number:
+        return False
+    is_name = re.search(r"[A-Z][a-z]{2}", found.unit) or re.match(r"-?0\d", expected)
+    if is_name or found.money or not _tidy(found.unit) or not is_unit(found.unit):
+        return False
+    bare = plain_number(text)
+    return (bare is not None and not bare[1]) or same_unit(found.unit, others.unit)
+
+
 # ------------------------------------------------------------------------- units
 
 # A symbol of one letter counts as it is written: in a formula, others are variables.
@@ -405,7 +420,8 @@ def _is_value(character: str) -> bool:
 
 def normal(text: str) -> str:
     """A text for comparisons: without LaTeX's styles and escapes, case and padding."""
-    text = re.sub(r"\\([{}%$&#_])", r"\1", unstyled(text).replace("{,}", ","))
+    text = _MATH.sub(r"\1", unstyled(text))
+    text = re.sub(r"\\([{}%$&#_])", r"\1", text.replace("{,}", ","))
     text = unicodedata.normalize("NFKC", typed(text)).translate(_SIGNS)
     text = _WORD.sub(
         lambda word: word[0] if word[0][0] == "\\" else word[0].casefold(), text
@@ -414,6 +430,7 @@ def normal(text: str) -> str:
     return _ARTICLE.sub("", _stripped(text)) or text
 
 
+_MATH = re.compile(r"(?<!\\)\$([^$]*)(?<!\\)\$")  # $3$, $-3$ are formulas, no money
 _WORD = re.compile(r"\\[A-Za-z]+|[^\\]+|\\")  # \Delta is not \delta
 _COMMAS = re.compile(r"(?<![\d.,(\[{])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _QUOTED = re.compile("""["'“«`](.*)["'”»`]""", re.DOTALL)
@@ -440,6 +457,9 @@ _SPELLINGS = [
     (re.compile(r"\\sqrt\s*(\w)"), r"\\sqrt{\1}"),
     (re.compile(r"([\^_])\s*(\d+|\w)"), r"\1{\2}"),
     (re.compile(r"(?<!\w) | (?!\w)"), ""),  # spaces that part no words
+    # Spaces of a product: 2 k, 2 x y
+    (re.compile(r"(?<=\d) (?=[^\W\d_])|(?<=\d[a-z]) (?=[a-z](?![^\W\d_]))"), ""),
+    (re.compile(r"(?<![^\W\d_])([a-z]) (?=[a-z][\^_])"), r"\1"),
 ]
 
 
@@ -448,3 +468,12 @@ def spelled(text: str) -> str:
     for pattern, instead in _SPELLINGS:
         text = pattern.sub(instead, text)
     return text
+
+
+def other_spellings(text: str) -> list[str]:
+    """What people write for a text: the number of 9 (pears), 13-2k for $13-2 k$."""
+    found, plain = quantity_in(text), _MATH.sub(r"\1", text)
+    if plain != text or re.search(r"[\\^_]|\d [a-z](?![^\W\d_])", text):
+        plain = re.sub(r"(?<=\d) (?=[a-z])| ?(?:\\,)+ ?", "", plain)
+    number = str(found.number) if found else text
+    return [plain] * (plain != text) + [number] * same_count(number, text)

@@ -34,18 +34,23 @@ def check_written(
     }
     if not golds or len(golds) < len(solutions):
         return ""
+    from ..notation import other_spellings  # only rows of a dataset need it
+
     tried = 0
     for index, gold in golds.items():
         task = task_of(rows[index])
         _check_listed(index, rows[index], task)
-        for form in [*FORMS, *(LETTERS if "options" in task else ())]:
-            if not earns(index, text := form.replace("ANSWER", gold)):
+        is_choice = "options" in task
+        forms = [*FORMS, *(LETTERS if is_choice else ())]
+        written = [form.replace("ANSWER", gold) for form in forms]
+        spelled = [] if is_choice else other_spellings(gold)
+        for text in [*written, *("\\boxed{" + each + "}" for each in spelled)]:
+            if not earns(index, text):
                 raise GateError(
                     f"row {index + 1}: the gold, written {text!r}, earns less"
                 )
         others = _others(task, gold, [*golds.values()])
         wrong = [each for each in others if earns(index, "\\boxed{" + each + "}")]
-        is_choice = "options" in task
         if wrong and (is_choice or len(wrong) == len(others) > 1):
             what = "another option" if is_choice else "the gold of another row"
             raise GateError(

@@ -53,15 +53,19 @@ from .fields import (
     golds_of,
     labels_of,
     letter_of,
+    listed_of,
     options_of,
     shuffled,
     with_images,
 )
-from .programs import functions_in
+from .plan import Columns, Options
+from .programs import functions_in, tested_program
 from .records import Record, read
 
 __all__ = [
+    "Columns",
     "Example",
+    "Options",
     "Record",
     "baseline_reward",
     "call_everything",
@@ -73,6 +77,7 @@ __all__ = [
     "labels_of",
     "last_box",
     "letter_of",
+    "listed_of",
     "load_rows",
     "main",
     "options_of",
@@ -83,6 +88,7 @@ __all__ = [
     "shuffled",
     "task_data_of",
     "task_skeleton",
+    "tested_program",
     "with_images",
 ]
 

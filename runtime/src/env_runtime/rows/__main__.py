@@ -25,15 +25,16 @@ from typing import Any
 from ..command_line import counted, exit_status, new_parser
 from ..episode.types import content_text, images_in
 from ..errors import one_line
+from ..evaluation.rows import prompt_text
 from ..files import write_atomically
 from ..project import here
 from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
-from .plan import BOXED, Plan, Unfit
+from .doubts import OwnGrade
+from .plan import BOXED, Columns, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of
-from .refusing import OwnGrade
 from .source import class_source, rows_source
 
 RECORDS = 1000  # so many of each split are looked at
@@ -60,8 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         hub = place.startswith("hf:")
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
-        records = first_records(parts or source)
         # A dataset on the Hub may be larger than what one wants to load here.
+        records = some_records(parts or source, whole=not hub)
         every = (
             records if hub else chain.from_iterable(splits_of(parts or source).values())
         )
@@ -74,14 +75,15 @@ def main(arguments: list[str] | None = None) -> int:
         paths = [of_class, project.gym / "make_rows.py"]
         kept = [path for path in paths if not options.overwrite and _is_finished(path)]
         if options.tests:
-            plan, kept = Plan(prompt=programs.PROMPT, grader="tests"), [of_class]
-            example = programs.example_source(records)
+            plan, kept = Columns(grader="tests"), [of_class]
+            programs.check_programs(records)
+            example = "tested_program"
             lines = [f"{name}: looked at {counted(len(records), 'program')} with tests"]
         else:
             chooser = Chooser(records, _command(options))
-            chooser.plan.keeps_class, example = of_class in kept, ""
+            chooser.plan.adds = of_class not in kept
             lines = _chosen(chooser, every, options, name, of_class)
-            plan = chooser.plan
+            plan, example = chooser.plan.columns, "dict" if chooser.native else ""
         title = f"Questions of {name}, with a grade."
         sources = [
             class_source(plan, project.class_name, title),
@@ -117,8 +119,9 @@ def _chosen(
     of_class: Path,
 ) -> list[str]:
     """Choose the plan for every record. Returns the lines that show it."""
+    rows = chooser.records
     try:
-        plan = chooser.choose(**{name: getattr(options, name) for name in CHOICES})
+        chooser.choose(**{name: getattr(options, name) for name in CHOICES})
     except OwnGrade as error:
         chooser.without_gold()
         line = (
@@ -126,25 +129,44 @@ def _chosen(
             f"{of_class.name}, and the prompt in make_rows.py. The gates fail until then"
         )
         return [line]
-    if not plan.native:
+    if not chooser.native:
         chooser.count_fits(every, asked=bool(options.grader or options.expected))
-    return [*told(chooser, name)]
+    return [*told(chooser, name, rows)]
 
 
 CHOICES = ("prompt", "expected", "grader")
 COMMAND = "uv run python -m env_runtime.rows"
 
 
-def first_records(source: Source) -> list[Record]:
-    """The first records of each split; test comes last, because it may lack answers."""
+def some_records(source: Source, whole: bool) -> list[Record]:
+    """Records of each split; test comes last, because it may lack answers.
+
+    They are the first of a split and, if it is read to its end as `whole` says, as many of
+    the others, at equal distances: a file may be sorted by its answers.
+    """
     parts = splits_of(source)
     names = sorted(parts, key=lambda name: (name == "test", name != "train"))
-    return [record for name in names for record in islice(parts[name], RECORDS)]
+    if not whole:
+        return [record for name in names for record in islice(parts[name], RECORDS)]
+    return [record for name in names for record in _spread(parts[name])]
 
 
-def told(chooser: Chooser, name: str) -> Iterator[str]:
+def _spread(records: Iterator[Record]) -> list[Record]:
+    half = RECORDS // 2
+    first, others = [*islice(records, half)], list[Record]()
+    step = 1
+    for number, record in enumerate(records):
+        if number % step == 0:
+            others.append(record)
+        if len(others) == 2 * RECORDS:
+            others, step = others[::2], 2 * step
+    count = min(half, len(others))
+    return first + [others[n * len(others) // count] for n in range(count)]
+
+
+def told(chooser: Chooser, name: str, rows: list[Record]) -> Iterator[str]:
     """Lines that show a plan: what became of each column, and a row as the policy sees it."""
-    plan, records = chooser.plan, chooser.records
+    plan, records = chooser.plan.columns, chooser.records
     yield f"{name}: looked at {counted(len(records), 'question')}"
     yield from (f"  {reason}" for reason in chooser.reasons)
     unused = chooser.unused
@@ -152,7 +174,8 @@ def told(chooser: Chooser, name: str) -> Iterator[str]:
         yield f"  left out: {', '.join(left)}"
     for why in dict.fromkeys(filter(None, unused.values())):
         yield f"    {why}: {', '.join(n for n in left if unused[n] == why)}"
-    if plan.native:
+    if chooser.native:
+        yield from _native(plan, rows[0], records[0])
         return
     for record in records:
         with contextlib.suppress(Unfit):
@@ -163,6 +186,15 @@ def told(chooser: Chooser, name: str) -> Iterator[str]:
             return
 
 
+def _native(plan: Columns, row: Record, task: Record) -> Iterator[str]:
+    """Lines that show a row of NeMo Gym's."""
+    yield f"The first row ({row.place}):"
+    yield from (f"  | {line}" for line in prompt_text(row)[:2000].splitlines())
+    yield f"expected: {plan.key}, such as {shown(task.get(plan.key))!r}"
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        yield f"What earns 1.0: {solution_text(plan, task)}"
+
+
 def _as_seen(prompt: Any) -> str:
     items = responses_input(prompt)
     texts = [content_text(item.get("content")) for item in items]
@@ -170,13 +202,15 @@ def _as_seen(prompt: Any) -> str:
     return "\n".join([*texts, *["[image]"] * count])[:2000]
 
 
-def solution_text(plan: Plan, task: dict[str, Any]) -> str:
+def solution_text(plan: Columns, task: dict[str, Any]) -> str:
     """An answer that earns the highest reward, for people."""
     gold = task[plan.key]
     if plan.grader not in BOXED:
         return one_line(json.dumps(gold, ensure_ascii=False), 200)
     taken = [gold, task["options"]] if "options" in task else [gold]
     text = BOXED[plan.grader](*taken).solution()
+    if plan.grader in ("all", "ordered"):
+        return text
     if isinstance(options := task.get("options"), list):
         text += f", which is {options[ord(text[7]) - ord('A')]!r:.80}"
     if isinstance(gold, list) and len(gold) > 1:

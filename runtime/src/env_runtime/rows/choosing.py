@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from statistics import median
 from typing import Any
 
 from ..episode.tasks import task_of
-from ..errors import RolloutError
+from ..errors import RolloutError, one_line
+from ..evaluation.rows import prompt_text
 from ..graders import Choice
 from .chat import responses_input
 from .columns import (
@@ -21,7 +23,7 @@ from .columns import (
     CONTEXTS,
     EXPECTED,
     EXPLAINS,
-    FEWEST,
+    FILE,
     FILES,
     FIT,
     IMAGES,
@@ -29,23 +31,33 @@ from .columns import (
     OFTEN_EMPTY,
     OPTION,
     PAIRS,
+    PASSAGE,
     PROMPTS,
+    SAME,
     folded,
     is_number,
     is_texts,
     template_names,
+    titled,
+    valid,
+    words_in,
 )
+from .doubts import OwnGrade
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds
-from .plan import Path, Plan, Unfit, items_of, shown
+from .plan import BOXED, Columns, Draft, Path, Unfit, items_of, shown
 from .records import Record
-from .refusing import OwnGrade
 
 # Questions about code say so, or ask about an expression, as CRUXEval does.
 CODE = re.compile(
     r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
 )
 CLAIMS = ("claim", "statement", "hypothesis")
+# A form of answers that a prompt may ask for
+FORM = re.compile(
+    r"(?i)[^.\n]*(?:final answer|<answer>|answer:|\bjson\b|in the format|end with|"
+    r"finish with|output only|respond with|only the letter)[^\n]*"
+)
 MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
@@ -55,59 +67,109 @@ class Chooser(Golds):
 
     def choose(
         self, prompt: str = "", expected: str = "", grader: str | None = ""
-    ) -> Plan:
+    ) -> Columns:
         """The plan. Raises RolloutError if a part is neither given nor clear."""
         plan = self.plan
-        if plan.native:
+        if self.native:
             rows = self.records
             self.records = [Record(task_of(row), row.place) for row in rows]
             self.reasons.append("the rows are NeMo Gym's and stay as they are")
             plan.key = expected or self._named(EXPECTED)
-            self._check(plan.key, "the expected answer", "expected", "COLUMN")
-            plan.gold = Path(plan.key)
+            if plan.key not in self.columns:
+                named = (
+                    f"{expected!r} is none of these"
+                    if expected
+                    else "none is an answer"
+                )
+                raise RolloutError(
+                    f"the rows are NeMo Gym's, and their tasks have {', '.join(self.columns)}: "
+                    f"{named}. The verifier that they were made for reads these fields. Name "
+                    "the one with the expected answer, --expected FIELD, or write a class that "
+                    "takes them, and copy beside it with the same dataset"
+                )
+            plan.expected = Path(plan.key)
             if any("tools" in row["responses_create_params"] for row in rows):
                 plan.tools = Path("tools")
+            self._look_at_forms(rows)
             self._choose_grader(grader)
-            return plan
+            if self.plan.grader in BOXED:
+                self._ask_for_form(grader)
+            return plan.columns
         if not (prompt and expected):
-            self._refuse_others()
+            self.ask("file")
         self._choose_lists(prompt)
-        plan.missing = {
-            name for name in self.columns if any(name not in r for r in self.records)
-        }
         self._choose_prompt(prompt)
         if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
-        if grader in (None, "", "choice"):
-            self._choose_options()
+        if grader in (None, "", "choice", "all", "ordered"):
+            self._choose_options(expected)
         self._choose_expected(expected, grader)
         self._choose_grader(grader)
         if not prompt and not plan.is_chat:
             self._choose_contexts()
         plan.needed = self._needed()
-        plan.has_id = "id" in self.columns and "id" not in plan.missing
+        plan.has_id = all("id" in record for record in self.records)
         self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
         for name in self.columns:
             if not plan.became(name):
-                self.unused.setdefault(name, "")
-        return plan
+                self.unused.setdefault(name, self._unnamed(name) if prompt else "")
+        return plan.columns
 
-    def without_gold(self) -> Plan:
+    def _unnamed(self, column: str) -> str:
+        """Why a column that a prompt does not name may belong to it; "" if it does not."""
+        if self.plan.is_chat or not valid(column) or not self._is_passage(column):
+            return ""
+        return f"texts that --prompt '{titled([column, self._main()])}' would show"
+
+    def _look_at_forms(self, rows: list[Record]) -> None:
+        """Look whether the prompts of NeMo Gym's rows ask for a box."""
+        asked = [prompt_text(row) for row in rows]
+        without = [text for text in asked if "boxed" not in text]
+        if without:
+            self.form = (
+                f"{len(without)} of {len(asked)} prompts do not ask for \\boxed{{}}"
+            )
+        other = next((found for text in without if (found := FORM.search(text))), None)
+        if other and len(without) == len(asked):
+            self.form += f", but for {shown(other[0])!r}"
+            self.asks_otherwise = True
+
+    def _ask_for_form(self, grader: str | None) -> None:
+        """Say that prompts do not ask for what the grader reads, or raise RolloutError."""
+        if self.asks_otherwise and not grader:
+            self._doubt(
+                f"{self.form}, which the grader {self.plan.grader} reads: ask for a box in the "
+                "prompts, or write a class whose reward(answer) reads their form. This command "
+                "goes on nevertheless",
+                {"grader": self.plan.grader},
+            )
+        if self.form:
+            self.reasons.append(f"{self.form}: an answer without a box earns 0.0")
+
+    def without_gold(self) -> Columns:
         """The plan for a dataset that wants a grade of its own: all columns are the task."""
         texts = [name for name in self.columns if self._is_text(name)]
         asks = next((name for name in texts if folded(name) in PROMPTS), "")
         names = [asks] if asks else [n for n in self.columns if folded(n) not in ABOUT]
-        self.plan = Plan(grader="own")
+        self.plan = Draft(grader="own")
         self.plan.prompt = "\n\n".join(
             f"{{{name}}}" if asks else f"{name}: {{{name}}}" for name in names
         )
-        return self.plan
+        return self.plan.columns
 
     # ------------------------------------------------------------------ the prompt
 
     def _choose_lists(self, prompt: str) -> None:
         """Find the questions in records that hold several, such as SQuAD's."""
         plan = self.plan
+        asks = self._named(PROMPTS)
+        parts = self._first(asks)
+        has_options = isinstance(parts, Mapping) and any(
+            isinstance(part, list) and len(part) > 1 for part in parts.values()
+        )
+        if has_options and "stem" in parts and not prompt:
+            plan.lists = (asks,)
+            self.records = [*islice(items_of(self.records, asks), MOST)]
         wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         while not wanted <= {*self.columns}:
             known = self.columns
@@ -116,7 +178,7 @@ class Chooser(Golds):
                 return
             asks = {"question", *EXPECTED}
             lists.sort(key=lambda n: not asks & {*map(folded, self._first(n)[0])})
-            plan.lists.append(lists[0])
+            plan.lists = (*plan.lists, lists[0])
             self.records = [*islice(items_of(self.records, lists[0]), MOST)]
             wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         if plan.lists:
@@ -153,8 +215,13 @@ class Chooser(Golds):
                     f"{named} is no text, such as {self._first(named)!r:.80}"
                 )
             if not prompt:
-                self._refuse_objects()
-            self._check(prompt, "the prompt", "prompt", "{COLUMN}")
+                self.ask("no prompt")
+            texts = self._texts()
+            around = [name for name in texts[1:] if self._is_passage(name)]
+            likely = [f"{{{name}}}" for name in texts if valid(name)]
+            if around:
+                likely.insert(0, titled([*around, texts[0]]))
+            self._check(prompt, "the prompt", "prompt", "{COLUMN}", likely)
         elif prompt in self.columns and not self._has_objects(prompt):
             prompt = f"{{{prompt}}}"
         for name in template_names(prompt) or [prompt]:
@@ -176,9 +243,6 @@ class Chooser(Golds):
         """Find how messages are written, by the first list of them."""
         plan, last = self.plan, messages[-1]
         plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
-        plan.chat_key = "value" if "value" in last else "content"
-        asked = messages[-2] if plan.answered else last
-        plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
         system = self._named(("system", "system_prompt"))
         first = messages[0]
         if self._is_text(system) and first.get("role", first.get("from")) != "system":
@@ -194,12 +258,11 @@ class Chooser(Golds):
         """Find the columns of images. Raises RolloutError if there are only their names."""
         named = ""
         for column in self.columns:
-            words = {*re.findall("[a-z]+", folded(column))}
             is_id = column.lower().endswith("id")
-            if is_id or words & {*EXPLAINS, "preview", "thumbnail"}:
+            if is_id or words_in(column) & {*EXPLAINS, "preview", "thumbnail"}:
                 continue
             kind = self._images(column)
-            self.plan.images += [column] * (kind == "images")
+            self.plan.images += (column,) * (kind == "images")
             named = named or column * (kind == "names")
         if named and not self.plan.images:
             raise RolloutError(
@@ -232,29 +295,18 @@ class Chooser(Golds):
         if plan.options and plan.options.kind == "labels" and len(compared) == 2:
             self._doubt(
                 f"whether {' and '.join(compared)} belong to the prompt is not clear",
-                {"prompt": _titled([*parts, *compared])},
-                {"prompt": _titled(parts)},
+                {"prompt": titled([*parts, *compared])},
+                {"prompt": titled(parts)},
             )
         for column, problem in self.doubts.items():
-            without = _titled([name for name in parts if name != column])
-            ways = [without] if folded(column) in FILES else [_titled(parts), without]
+            without = titled([name for name in parts if name != column])
+            ways = [without] if folded(column) in FILES else [titled(parts), without]
             self._doubt(problem, *({"prompt": way} for way in ways))
         if len(parts) > 1:
-            plan.prompt = _titled(parts)
+            plan.prompt = titled(parts)
             self.why_prompt = "the columns that the question is about"
         asked = [filled(plan.prompt, record) for record in self.records]
-        if self._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
-            raise RolloutError(
-                f"the prompts, such as {shown(asked[0])!r}, do not say what to do: say it with "
-                f"--prompt 'Solve ...: {plan.prompt}'"
-            )
-        images = plan.images or len(asked) < FEWEST
-        if not images and len({*asked}) < 0.5 * len(asked):
-            [(most, count)] = Counter(asked).most_common(1)
-            raise RolloutError(
-                f"{count} of {len(asked)} prompts are {shown(most)!r}, so they lack a question: "
-                f"there are {', '.join(self.columns)}. Name the columns with --prompt"
-            )
+        self.ask("prompts", asked)
 
     def _parts(self) -> list[str]:
         """The columns that the question is about, in the order of the file."""
@@ -268,7 +320,10 @@ class Chooser(Golds):
         return parts
 
     def _template(self) -> str:
-        return _titled(self._parts() or [self._main()])
+        return titled(self._shown())
+
+    def _shown(self) -> list[str]:
+        return self._parts() or [self._main()]
 
     def _apart(self, column: str) -> str:
         """Why a column is not in the prompt; "" if it belongs to it, or may, with a doubt."""
@@ -278,7 +333,7 @@ class Chooser(Golds):
             if not is_empty(record.get(column))
         ]
         name, main_name = folded(column), folded(self._main())
-        words = {*re.findall("[a-z]+", name)} | {*name.split("_")}
+        words = words_in(column)
         is_context = name in CONTEXTS
         if name in FILES and 0 < len(values) < len(self.records):
             self.doubts[column] = (
@@ -286,9 +341,15 @@ class Chooser(Golds):
                 f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or"
             )
             return ""
+        paths = self._share(values, lambda v: FILE.fullmatch(str(v).strip()))
+        if paths > 0.5 and words & {*CONTEXTS} and not words & {"id", "source", "url"}:
+            raise RolloutError(
+                f"{column} names files, such as {shown(values[0])!r}, and a row needs what is "
+                f"in them: put the text of each into {column}"
+            )
         if words & AGAIN:
             return "the question again"
-        if re.search(r"[.\[{}]", column):
+        if not valid(column):
             return "a name that no template can have"
         is_text = all(map(is_texts, values))
         if main_name in CLAIMS and is_text and words & {"fact", "facts", "evidence"}:
@@ -318,13 +379,20 @@ class Chooser(Golds):
                 return self._may_belong(column, why, texts)
             return ""
         if len({*texts}) < max(2, len(texts) / 3):
-            return "few values"
+            if median(len(text.split()) for text in texts) < PASSAGE:
+                return "few values"
+            if len({*texts}) == 1:
+                why = "it is the same in all records"
+                return self._may_belong(column, why, texts)
         if all(" " not in text.strip() for text in texts) and all(
             map(is_number, texts)
         ):
             return "no text"
         if all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in texts):
             return "a name or a number"
+        if self._decides(column):
+            why = "each of its values has one answer"
+            return self._may_belong(column, why, texts)
         if self._leaks(column):
             why = "it holds the answer, as a passage or as an explanation"
             return self._may_belong(column, why, texts)
@@ -336,6 +404,19 @@ class Chooser(Golds):
             f"{shown(values[0])!r}"
         )
         return ""
+
+    def _decides(self, column: str) -> bool:
+        """Whether values of a column that are there again have the same answer again."""
+        answers: dict[str, list[str]] = {}
+        for record in self.records:
+            with contextlib.suppress(Unfit):
+                gold = as_text(self.plan.gold(record))
+                answers.setdefault(as_text(record.get(column)), []).append(gold)
+        answers.pop("", None)
+        again = sum(len(golds) - 1 for golds in answers.values())
+        several = len({gold for golds in answers.values() for gold in golds}) > 1
+        one = all(len({*golds}) == 1 for golds in answers.values())
+        return several and one and again >= max(3, sum(map(len, answers.values())) / 4)
 
     def _leaks(self, column: str) -> bool:
         """Whether a column has the answer in many records."""
@@ -352,7 +433,7 @@ class Chooser(Golds):
     def _said(self, record: Record) -> list[str]:
         """The answers to a record as text, without letters of options."""
         plan = self.plan
-        gold = plan.expected(record)
+        gold = plan.gold(record)
         options = plan.options.of(record) if plan.options else None
         if isinstance(options, list) and plan.options and plan.options.kind != "labels":
             letter = plan.letter(record, gold)
@@ -361,7 +442,7 @@ class Chooser(Golds):
         golds = gold if isinstance(gold, list) else [gold]
         return [text for each in golds if (text := as_text(each).strip().casefold())]
 
-    def _needed(self) -> list[str]:
+    def _needed(self) -> tuple[str, ...]:
         """The columns that may not be empty: Alpaca's `input` often is."""
         plan, names = self.plan, list(dict.fromkeys(names_in(self.plan.prompt)))
         if plan.is_chat:
@@ -373,9 +454,9 @@ class Chooser(Golds):
             if sum(is_empty(r.get(name)) for r in self.records) <= OFTEN_EMPTY * count
             and (folded(name) != "input" or len(names) == 1)
         ]
-        paths = [plan.gold, *(plan.options.paths if plan.options else [])]
+        paths = [plan.expected, *(plan.options.paths if plan.options else [])]
         needed += [path.column for path in paths if path.steps and not plan.answered]
-        return list(dict.fromkeys(needed or names))
+        return tuple(dict.fromkeys(needed or names))
 
     # ------------------------------------------------------------------ what fits
 
@@ -386,18 +467,18 @@ class Chooser(Golds):
         """
         plan, count, made = self.plan, 0, 0
         left_out: dict[str, list[str]] = {}  # the first places, by the reason
-        counts: Counter[str] = Counter()
+        counts, said = Counter[str](), Counter[str]()  # said: the answers
         question = [
             n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
         ]
-        used = {name for name in self.columns if plan.became(name)}
         for record in plan.questions(records):
             count += 1
-            plan.missing |= used - record.keys()
             place = record.place
             try:
-                prompt = plan.apply(record).prompt
+                row = plan.apply(record)
+                prompt = row.prompt
                 made += 1
+                said[one_line(row.task[plan.key], 80)] += 1
                 if plan.is_chat:
                     responses_input(prompt)
                 continue
@@ -411,6 +492,7 @@ class Chooser(Golds):
                     reason = f"without {' or '.join(question)}"
             counts[reason] += 1
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
+        self._note_same(said)
         misfits = counts[MISFIT]
         if misfits and not asked and made < FIT * (made + misfits):
             self._doubt(
@@ -424,11 +506,11 @@ class Chooser(Golds):
             self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")
             self.reasons.append(f"  {'; '.join(places)}{more}")
 
-
-def _titled(columns: list[str]) -> str:
-    """A template of columns, with their names if there are several."""
-    if len(columns) == 1:
-        return f"{{{columns[0]}}}"
-    titles = [name.replace("_", " ").strip().capitalize() for name in columns]
-    pairs = zip(titles, columns, strict=True)
-    return "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)
+    def _note_same(self, answers: Counter[str]) -> None:
+        """Say that nearly all answers are the same."""
+        [(most, count)] = answers.most_common(1) or [("", 0)]
+        if count >= SAME * answers.total() and answers.total() > 1:
+            self.reasons.append(
+                f"{count} of {answers.total()} answers are {most!r}: a policy that always says "
+                "so earns as much"
+            )

@@ -2,15 +2,27 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Number
+from ..notation import normal
 from .fields import as_text, is_empty, names_in
-from .plan import ALIASES, PARSED, Path, Plan
+from .plan import ALIASES, PARSED, Draft, Path, message_key
 from .records import Record
 
-GRADERS = ("number", "choice", "text", "json", "judge", "calls")
+GRADERS = (
+    "number",
+    "choice",
+    "text",
+    "any",
+    "all",
+    "ordered",
+    "json",
+    "judge",
+    "calls",
+)
 FIT = 0.95  # the share of complete records that have to fit
 # Answers are labels if there are few of them, each so many times on average.
 LABELS, FEWEST = 10, 5
@@ -28,8 +40,11 @@ def words(text: str) -> tuple[str, ...]:
 
 # Names of columns in lower case, the most likely first
 PROMPTS = words(
-    "question problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
+    "question question_text problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
     "riddle utterance claim statement sentence text task"
+)
+QUESTIONS = words(
+    "question question_text problem prompt instruction query goal question_stem stem puzzle riddle task"
 )
 CONTEXTS = words(
     "context contexts passage passages article paragraph paragraphs document documents story "
@@ -40,11 +55,15 @@ PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a 
 MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
     "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
-    "correct_option correct gold gold_label ground_truth target targets label_text label_name label "
+    "correct_option correct_options correct_answers correct gold gold_label ground_truth target targets label_text label_name label "
     "final_decision cop answer_idx answer_index correct_index correct_choice correct_answer_num best_answer "
     "answers_spans possible_answers solution output response completion intent category summary "
     "highlights"
 )
+# Words in names of columns that have an answer
+ANSWERS = {*"_".join(EXPECTED).split("_")} | {
+    *words("result results reply key value word term number stars rating score")
+}
 CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
     "cop answer_idx answer_index correct_index correct_option correct_choice correct_answer_num"
@@ -78,7 +97,7 @@ EXPLAINS = words(
     "accepted acceptable variants possible"
 )
 ABOUT = words(
-    "id ids idx index uid uuid guid qid key hash url link source src dataset split subset "
+    "id ids idx index sha uid uuid guid qid key hash url link source src dataset split subset "
     "subject topic category domain field level difficulty grade type kind tag tags lang "
     "language license author date year time created version title name meta metadata exam "
     "canary score rating count length config concept email file filename path style ability "
@@ -101,40 +120,42 @@ RULES = (
     {"nums", "target"},
     {"numbers", "target"},
 )
+PASSAGE = 5  # the fewest words, in the median, of a column that is a text to read
+FILE = re.compile(
+    r"[^\s?<>|]+\.(?:[ct]sv|txt|json|jsonl|html?|xml|pdf|xlsx?|docx?|md|db|sqlite|mp[34]|wav)"
+)
 FILES = words("file file_name filename file_path attachment attachments")
-# Golds that say that there is none
-NOTHING = {
-    "None",
-    "none",
-    "null",
-    "NULL",
-    "nan",
-    "NaN",
-    "N/A",
-    "n/a",
-    "proof",
-    "notfound",
+NO_ANSWER = {"proof", "notfound"}  # golds that are never an answer, in lower case
+# Golds that say that there is none, or are the answer
+NOTHING = {"none", "null", "nan", "n/a", "na", "not found", "cannotanswer"} | {
+    *words("unanswerable unknown"),
+    "no answer",
+    "not answerable",
+    "not available",
 }
-NOTHING |= {"Proof", "not found", "Not found", "CANNOTANSWER", "unanswerable"}
 PROGRAM = re.compile(
     r"(?im)^\s*(select .*\bfrom |def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
 )
+MIDNIGHT = r"(?<=\d{4}-\d\d-\d\d)[ T]00:00:00(?:\.0+)?(?:Z|\+00:00)?"
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is\s*:?|:)\s*(.+)"
 
 
-class Columns:
-    """The first records of a dataset, the plan for them, and what was found so far."""
+class Looked:
+    """Records of a dataset, the plan for them, and what was found so far."""
 
     def __init__(self, records: list[Record], command: str = "") -> None:
         """`command` is what the user ran, for messages that complete it."""
         self.records, self.command = records, command
-        self.plan = Plan(native="responses_create_params" in records[0])
+        self.native = "responses_create_params" in records[0]  # NeMo Gym's own rows
+        self.plan = Draft()
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
         self.doubts: dict[str, str] = {}  # why columns may belong to the prompt
         self.why_prompt = ""
+        # That prompts of NeMo Gym's rows ask for no box, and whether for another form
+        self.form, self.asks_otherwise = "", False
 
     @property
     def columns(self) -> list[str]:
@@ -147,7 +168,11 @@ class Columns:
 
     def _doubt(self, problem: str, *choices: dict[str, str]) -> None:
         """Raise RolloutError with a command for each way to go on."""
-        lines = [problem]
+        raise RolloutError("\n".join([problem, *self._commands(choices)]))
+
+    def _commands(self, choices: Iterable[dict[str, str]]) -> list[str]:
+        """The commands to choose from."""
+        lines = []
         for choice in choices:
             given = " ".join(
                 f"--{name} {shell(value)}" for name, value in choice.items()
@@ -156,7 +181,16 @@ class Columns:
             lines.append(
                 f"  {self.command} {given}    # or copy with {copied}".rstrip()
             )
-        raise RolloutError("\n".join(lines))
+        return lines
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether the user named the prompt."""
+        return self.why_prompt == "as asked"
+
+    def is_index(self) -> bool:
+        """Whether the gold's column names an option by its name alone."""
+        return folded(self.plan.expected.column) in INDEXES
 
     def _main(self) -> str:
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
@@ -165,14 +199,15 @@ class Columns:
         """A template of all that the question is about, for commands in messages."""
         raise NotImplementedError
 
+    def _shown(self) -> list[str]:
+        """The columns that the question is about."""
+        raise NotImplementedError
+
     def _values(self, path: Path) -> list[Any]:
         """The values of the records at a path, those that are empty left out."""
-        plan = self.plan
-        if plan.answered and path.column == plan.prompt:
-            found = [
-                (r.get(plan.prompt) or [{}])[-1].get(plan.chat_key)
-                for r in self.records
-            ]
+        if self.plan.answered and path.column == self.plan.prompt:
+            last = [(r.get(path.column) or [{}])[-1] for r in self.records]
+            found = [message.get(message_key(message)) for message in last]
         else:
             found = [path.of(record) for record in self.records]
         return [value for value in found if not is_empty(value)]
@@ -227,10 +262,10 @@ class Columns:
             else:
                 part = next((key for key in ("spans", "answer") if key in one), "")
         if part and isinstance(value, list):
-            return path.then("each", part)
+            return path.then(f"*.{part}")
         if part:
             for key in part.split("."):
-                path = path.then("item", key)
+                path = path.then(f".{key}")
         parsed = path.then(PARSED)
         found = [(path.of(record), parsed.of(record)) for record in self.records]
         found = [(text, value) for text, value in found if not is_empty(text)]
@@ -239,27 +274,100 @@ class Columns:
             path = parsed if sum(is_json) >= FIT * len(found) else path
         return path
 
-    def _check(self, found: str, what: str, option: str, value: str) -> None:
-        """Raise RolloutError if no column was found."""
+    def _check(
+        self, found: str, what: str, option: str, value: str, likely: list[str]
+    ) -> None:
+        """Raise RolloutError, with the values that are likely, if no column was found."""
         if not found:
-            raise RolloutError(
+            self._doubt(
                 f"which column is {what} is not clear: there are "
                 f"{', '.join(self.columns)}. Name it with --{option} '{value}', or "
-                f"-d {option}='{value}'"
+                f"-d {option}='{value}'",
+                *({option: each} for each in likely[:4]),
             )
+
+    def _may_answer(self) -> list[str]:
+        """The columns that may be the expected answer, if none is called so."""
+        used = {*names_in(self.plan.prompt), *self.plan.lists, *self.plan.images}
+        return [
+            name
+            for name in self.columns
+            if name not in used
+            and folded(name) not in CONTEXTS
+            and not words_in(name) & {*ABOUT}
+            and isinstance(self._first(name), str | int | float | list)
+        ]
+
+    def _texts(self) -> list[str]:
+        """The columns that a prompt may name, those with questions first."""
+        texts = {
+            name: [as_text(value) for value in self._values(Path(name))]
+            for name in self.columns
+            if folded(name) not in EXPECTED
+            and not words_in(name) & {*ABOUT}
+            and self._is_text(name)
+            and name not in self.plan.lists
+        }
+        asks = {
+            name: self._share(its, lambda t: "?" in t) for name, its in texts.items()
+        }
+        return sorted(texts, key=lambda name: asks[name] <= 0.5)
+
+    def _is_passage(self, name: str) -> bool:
+        """Whether a column holds texts of several words."""
+        values = self._values(Path(name))
+        if words_in(name) & {*ABOUT, *EXPLAINS, *AGAIN} or not all(
+            map(is_texts, values)
+        ):
+            return False
+        return median(len(as_text(value).split()) for value in values) >= PASSAGE
 
 
 YES_NO = re.compile(
     r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b"
 )
+ASKS = re.compile(  # what to do
+    r"(?i)(?:^|[.!?:;,\n]\s*|\bplease )(?:find|name|give|list|compute|calculate|solve|write|translate|"
+    r"complete|determine|evaluate|simplify|choose|select|pick|identify|classify|answer|reply|"
+    r"respond|sort|tell|state|say|convert|explain|describe|decide|count|expand|factor|fill|"
+    r"guess|estimate|output|return|print|read|replace|rewrite|correct|match|who|what|when|"
+    r"where|which|why|how|is|are|was|were|do|does|did|can|could|has|have|had|will|would|"
+    r"should)\b|_{2,}|\.{3}\s*$|\[(?:mask|blank)\]"
+)
+PLAIN = ({"yes", "no"}, {"true", "false"})  # labels that need no several records
 
 
 def folded(name: str) -> str:
-    return re.sub(r"[\s.-]+", "_", name.strip().lower())
+    """A name in lower case with _ between its words: modelAnswer is model_answer."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
+    return re.sub(r"[\s._-]+", "_", parted.lower())
+
+
+def words_in(name: str) -> set[str]:
+    """The words of a column's name, the parts between its _, and the whole."""
+    whole = folded(name)
+    return {*re.findall("[a-z]+", whole), *whole.split("_"), whole}
 
 
 def shell(text: str) -> str:
     return text if re.fullmatch(r"[\w=.-]+", text) else f"'{text}'"
+
+
+def valid(column: str) -> bool:
+    """Whether a template can name a column."""
+    return not re.search(r"[.\[{}]", column)
+
+
+def titled(columns: list[str]) -> str:
+    """A template of columns, with their names if there are several."""
+    if len(columns) == 1:
+        return f"{{{columns[0]}}}"
+    return "\n\n".join(f"{title(name)}: {{{name}}}" for name in columns)
+
+
+def title(column: str) -> str:
+    """The name of a column, for people."""
+    return column.replace("_", " ").strip().capitalize()
 
 
 def template_names(template: str) -> list[str]:
@@ -294,6 +402,19 @@ def is_texts(value: Any) -> bool:
     """Whether a value is text, or a list of texts."""
     parts = value if isinstance(value, list) else [value]
     return all(isinstance(part, str) for part in parts)
+
+
+def are_spellings(texts: list[str]) -> bool:
+    """Whether texts are one answer in other words, or of several people.
+
+    Each has the words of another one, or is there twice.
+    """
+    parts = [set(normal(text).split()) for text in texts]
+    others = [
+        any(one <= other or other <= one for n, other in enumerate(parts) if n != place)
+        for place, one in enumerate(parts)
+    ]
+    return all(others) and any(len(text.strip()) > 1 for text in texts)
 
 
 def is_single(value: Any) -> bool:

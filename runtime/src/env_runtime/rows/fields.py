@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
+from ..notation import normal
 from .chat import image_url
 
 LETTERS = string.ascii_uppercase
@@ -125,6 +126,11 @@ def options_of(value: Any) -> list[str]:
     return [text for _, text in _pairs(value)]
 
 
+def listed_of(text: str) -> list[str]:
+    """The options that a text lists, or the one that it is."""
+    return options_of(text) or [text] * (not is_empty(text))
+
+
 def labels_of(value: Any) -> list[str]:
     """The letters or labels that options have of their own; [] if they have none."""
     labels = [label for label, _ in _pairs(value)]
@@ -201,17 +207,39 @@ def _whole(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 def _pairs_in(text: str) -> list[tuple[str, str]]:
     """The options that a text lists: JSON, Python's list, or a letter before each."""
-    if text.lstrip()[:1] in ("[", "{"):
-        for parse in (json.loads, ast.literal_eval):
-            with contextlib.suppress(ValueError, SyntaxError, RecursionError):
-                value = parse(text.strip())
-                return [] if isinstance(value, str) else _pairs(value)
+    with contextlib.suppress(ValueError):
+        return _pairs(parsed(text))
     if found := listed_in(text):
         return found
     for separator in ("\n", "|", ";"):
         if separator in text.strip():
             return _whole(("", part) for part in text.strip().split(separator))
     return []
+
+
+# What numpy prints of texts and of numbers, which has no commas, and of arrays in objects
+_QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_ARRAY = re.compile(
+    rf"\[\s*{_QUOTED}(?:\s+{_QUOTED})+\s*\]|\[\s*[-\d.]+(?:\s+[-\d.]+)+\s*\]"
+)
+_ITEM = re.compile(rf"{_QUOTED}|[-\d.]+")
+
+
+def parsed(text: str) -> Any:
+    """The list or object that a text is: JSON, or as Python or numpy prints it.
+
+    Raises ValueError if it is neither.
+    """
+    text = re.sub(
+        r"\barray\((\[.*?\])(?:,\s*dtype=\w+)?\)", r"\1", text.strip(), flags=re.DOTALL
+    )
+    if text[:1] not in ("[", "{"):
+        raise ValueError(f"expected a list or an object, got {text!r:.80}")
+    text = _ARRAY.sub(lambda array: f"[{', '.join(_ITEM.findall(array[0]))}]", text)
+    for parse in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError):
+            return parse(text)
+    raise ValueError(f"expected JSON, got {text!r:.80}")
 
 
 def listed_in(text: str) -> list[tuple[str, str]]:
@@ -244,6 +272,19 @@ def _runs(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 # ------------------------------------------------------------------------- golds
+
+
+def lettered(gold: Any, question: str) -> Any:
+    """A gold, and with it the letter or the text of the option of a question that it is."""
+    listed = dict(listed_in(question))
+    golds = gold if isinstance(gold, list) else [gold]
+    by_text: dict[str, list[str]] = {}
+    for letter, text in listed.items():
+        by_text.setdefault(normal(text), []).append(letter)
+    more = [listed[one] for one in golds if one in listed]
+    found = [by_text.get(normal(str(one)), []) for one in golds]
+    more += [letters[0] for letters in found if len(letters) == 1]
+    return [*golds, *more] if more else gold
 
 
 def golds_of(value: Mapping[str, Any]) -> list[Any]:

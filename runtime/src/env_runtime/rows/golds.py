@@ -1,28 +1,29 @@
 """The gold of each record, the options that it may name, and what compares answers."""
 
 import contextlib
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Choice, Number
-from ..notation import last_box, unstyled
+from ..notation import last_box
 from .columns import (
     ABOUT,
+    ANSWERS,
     BEFORE,
     EXPECTED,
     FEWEST,
     FIT,
-    INDEXES,
     LABELS,
-    NOTHING,
+    MIDNIGHT,
+    NO_ANSWER,
     OPTION,
     OPTIONS,
-    SAME,
+    PLAIN,
     SENTENCE,
     WRONG,
     YES_NO,
@@ -35,20 +36,30 @@ from .columns import (
     is_single,
     is_texts,
     text_of,
+    words_in,
 )
-from .fields import as_text, is_empty, listed_in, names_in
+from .doubts import Asking, OwnGrade, are_letters, bare, none_in, stand_for_something
+from .fields import LETTERS, as_text, is_empty, lettered, listed_in, names_in
 from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
-from .refusing import OwnGrade, Refusing
+
+# An option in a template, such as A. {first}
+LETTERED = re.compile(r"(?<![^\W_])([A-J])[.):] ?\{(\w+)\}")
 
 
-class Golds(Refusing):
+class Golds(Asking):
     """Chooses the part of a plan that grades."""
 
     # ------------------------------------------------------------------ the options
 
-    def _choose_options(self) -> None:
+    def _choose_options(self, expected: str) -> None:
+        """Find the options; the column that is asked for as `expected` is none."""
         plan, in_prompt = self.plan, names_in(self.plan.prompt)
+        lettered = LETTERED.findall(plan.prompt)
+        if len(lettered) > 1 and LETTERS.startswith("".join(a for a, _ in lettered)):
+            paths = [Path(name) for _, name in lettered]
+            plan.options = Options("columns", paths, listed=True)
+            return
         for column in filter(None, (self._named([name]) for name in OPTIONS)):
             options = Options(
                 "column", [self._path(column)], listed=column in in_prompt
@@ -63,8 +74,8 @@ class Golds(Refusing):
                 all(text in asked for text in options.of(record)) and listed_in(asked)
                 for record, asked in zip(self.records, texts, strict=True)
             ]
-            options.listed |= sum(map(bool, told)) >= FIT * len(told)
-            plan.options = options
+            listed = options.listed or sum(map(bool, told)) >= FIT * len(told)
+            plan.options = replace(options, listed=listed)
             return
         wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
         if wrong and (
@@ -73,8 +84,6 @@ class Golds(Refusing):
             paths = [Path(name) for name in wrong]
             paths = [p.then(LISTED) if self._lists(p) else p for p in paths]
             plan.options = Options("shuffled", [Path(right), *paths], gold=Path(right))
-            lists = [n for n in wrong if isinstance(self._first(n), list)]
-            plan.splatted = {*lists, *(path.column for path in paths if path.steps)}
             return
         scored = (
             n
@@ -89,7 +98,11 @@ class Golds(Refusing):
         for name in self.columns:
             if match := OPTION.fullmatch(folded(name)):
                 groups.setdefault(match[1].lower(), []).append(name)
-        several = [names for names in groups.values() if len(names) > 1]
+        several = [
+            names
+            for names in groups.values()
+            if len(names) > 1 and expected.partition("=")[0] not in names
+        ]
         for names in several:
             listed = all(name in in_prompt for name in names)
             if listed or not {*names} & {*in_prompt}:
@@ -112,32 +125,13 @@ class Golds(Refusing):
 
     def _listed_in_prompt(self, golds: list[Any]) -> None:
         """Find options in the prompts, if the golds are letters of them."""
-        plan = self.plan
-        said = [unstyled(str(gold)).strip() for gold in golds]
+        plan, said = self.plan, bare(golds)
         if plan.options:
             return
-        if self._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
-            raise RolloutError(
-                f"{plan.gold.column} has a letter and an option, such as {said[0]!r:.80}: take "
-                "the letter with --expected 'COLUMN=PATTERN' --grader choice"
-            )
-        if self._share(said, re.compile(r"\(?[A-Za-z][).]?").fullmatch) < FIT:
-            return
-        column = self._main()
-        texts = [as_text(record.get(column)) for record in self.records]
-        if plan.is_chat:
-            texts = [
-                as_text(plan._asked(r, None)[-1][plan.chat_key]) for r in self.records
-            ]
-        has = [bool(listed_in(text)) for text in texts]
-        if sum(has) < FIT * len(has):
-            raise RolloutError(
-                f"{plan.gold.column} has letters, such as {golds[0]!r}, and neither a column "
-                "nor the prompt has the options: name the columns with --prompt "
-                "'{question} A. {first} B. {second}' --grader choice"
-            )
-        kind = "letters" if plan.is_chat else "column"
-        plan.options = Options(kind, [Path(column)] * (kind == "column"), listed=True)
+        self.ask("letters", said)
+        if are_letters(said) and not stand_for_something(said):
+            paths = () if plan.is_chat else (Path(self._main()),)
+            plan.options = Options("column" if paths else "letters", paths, listed=True)
 
     # ------------------------------------------------------------------ the gold
 
@@ -153,23 +147,25 @@ class Golds(Refusing):
         why = "as asked"
         if not column:
             column, why = self._gold(grader)
-        self._check(column, "the expected answer", "expected", "COLUMN")
+        likely = [] if column else self._may_answer()
+        self._check(column, "the expected answer", "expected", "COLUMN", likely)
         if not {column, column.partition(".")[0]} & {*self.columns}:
             raise RolloutError(
                 f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
             )
         if plan.answered and column == plan.prompt:
-            plan.gold = Path(column)
+            plan.expected = Path(column)
         else:
             plan.answered = plan.answered and plan.is_chat
-            plan.gold = self._path(column)
-            plan.classes = [*self.records[0].classes.get(column, [])]
+            plan.expected = self._path(column)
+            plan.classes = tuple(self.records[0].classes.get(column, ()))
             if plan.options and plan.options.gold and not given:
-                plan.gold = plan.options.gold
+                plan.expected = plan.options.gold
             elif (
-                plan.options and self._share(self._values(plan.gold), is_single) >= FIT
+                plan.options
+                and self._share(self._values(plan.expected), is_single) >= FIT
             ):
-                plan.gold = plan.gold.then(FIRST)
+                plan.expected = plan.expected.then(FIRST)
         if pattern:
             check_pattern(pattern)
             plan.pattern = pattern
@@ -194,6 +190,7 @@ class Golds(Refusing):
         if plan.options and plan.options.gold:
             return plan.options.gold.column, "which tells the right option"
         if found:
+            self.ask("expected", found, columns)
             self._refuse_two(found)
             return found[0], "a column of that name"
         if plan.answered:
@@ -209,7 +206,7 @@ class Golds(Refusing):
             for name in columns
             if folded(name) not in ABOUT and not self._has_messages(name)
         ]
-        if len(others) == 1:
+        if len(others) == 1 and words_in(others[0]) & ANSWERS - {*ABOUT}:
             return others[0], "the only other column"
         if others and all(not is_texts(self._first(name)) for name in others):
             raise OwnGrade(f"no column is the answer: there are {', '.join(others)}")
@@ -220,14 +217,15 @@ class Golds(Refusing):
         first = self._values(self._path(found[0]))
         if not self._are_golds(first):
             return
+        path = self._path(found[0])
         for other in found[1:]:
             if folded(other) in EXPECTED[EXPECTED.index("solution") :]:
                 return
+            others = self._path(other)
             pairs = [
                 (a, b)
                 for r in self.records
-                if not is_empty(a := self._path(found[0]).of(r))
-                and not is_empty(b := self._path(other).of(r))
+                if not is_empty(a := path.of(r)) and not is_empty(b := others.of(r))
             ]
             golds = self._are_golds([b for _, b in pairs])
             if golds and not self._agree(found[0], other, pairs):
@@ -268,11 +266,14 @@ class Golds(Refusing):
     def _find_pattern(self) -> str:
         """Find the short answer in long golds. Returns why, "" if the whole is one."""
         plan = self.plan
-        texts = self._values(plan.gold)
+        texts = self._values(plan.expected)
         if not all(isinstance(text, str) for text in texts):
             return ""
         if self._share(texts, is_number) >= FIT:
             return ""
+        if any(re.search(MIDNIGHT, text) for text in texts):
+            plan.pattern = rf"^(.*?)(?:{MIDNIGHT})?$"
+            return "dates, without the time that pandas gave them"
         short = self._share(texts, is_short) >= FIT
         boxes = [last_box(text) for text in texts]
         if self._share(boxes, lambda box: bool(box) and is_short(box)) >= FIT:
@@ -292,36 +293,43 @@ class Golds(Refusing):
         golds = []
         for record in self.records:
             with contextlib.suppress(Unfit):
-                golds.append(self.plan.expected(record))
+                golds.append(self.plan.gold(record))
         return golds
 
     def _choose_grader(self, grader: str | None) -> None:
         plan, golds = self.plan, self._golds()
         if not golds:
             fits = f" that fits {plan.pattern!r}" if plan.pattern else ""
-            source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
+            source = plan.expected
             raise RolloutError(
                 f"no record has an answer in {source}{fits}: name another with --expected"
             )
-        if not plan.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
+        if not self.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
             self._choosewords()
             golds = self._golds()
-        if not plan.native and grader in (None, "", "choice"):
+        if not self.native and grader in (None, "", "choice"):
             self._listed_in_prompt(golds)
-        if not (grader or plan.options or plan.native):
+        if not (grader or plan.options or self.native):
             golds = self._without_nothing(golds)
+        if grader in (None, "", "text", "choice"):
+            self.ask("lists", golds)
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
             found, why = self._choose_names(grader) or (found, why)
             plan.grader = found
-        if found != "choice":
+        if found not in ("choice", "all", "ordered"):
             plan.options = None
         if found == "calls" and not plan.tools:
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
             )
-        if found == "number" and not plan.native:
+        if found in ("number", "text") and not (self.native or grader == "number"):
+            named = [self._names_an_option(record) for record in self.records]
+            if sum(named) > 0.01 * len(named):
+                found, plan.grader, plan.lettered = "text", "text", True
+                why = f"{sum(named)} questions list options, and the letter earns, too"
+        if found == "number" and not self.native:
             odd = [gold for gold in golds if not Number.reads(gold)]
             if len(odd) == len(golds):
                 raise RolloutError(
@@ -331,19 +339,26 @@ class Golds(Refusing):
             if odd:
                 why += f"; {len(odd)} of {len(golds)} left out, such as {odd[0]!r:.80}"
         self.reasons.append(f"grader: {found} ({why})")
-        [(most, count)] = Counter(map(str, golds)).most_common(1)
-        if count >= SAME * len(golds) and len(golds) > 1:
-            self.reasons.append(
-                f"{count} of {len(golds)} answers are {most!r:.80}: a policy that always "
-                "says so earns as much"
-            )
+
+    def _names_an_option(self, record: Record) -> bool:
+        """Whether a gold is the text or the letter of an option that the question lists."""
+        with contextlib.suppress(Unfit):
+            gold = self.plan.gold(record)
+            return lettered(gold, self.plan.question(record)) != gold
+        return False
 
     def _without_nothing(self, golds: list[Any]) -> list[Any]:
-        """The golds without those that say there is none, such as NuminaMath's `proof`."""
-        texts = [gold for gold in golds if isinstance(gold, str)]
-        nothing = {*texts} & NOTHING
-        if nothing and len({*texts}) > LABELS:
-            self.plan.nothing = sorted(nothing)
+        """The golds without those that say there is none, such as NuminaMath's `proof`.
+
+        Those that the prompts speak of stay.
+        """
+        texts = {gold for gold in golds if isinstance(gold, str)}
+        if len(texts) <= LABELS:
+            return golds
+        found = none_in(self, golds)
+        self.ask("none", golds, found)
+        never = {text for text in texts if text.strip().casefold() in NO_ANSWER}
+        self.plan.nothing = tuple(sorted({*found, *never}))
         return [gold for gold in golds if gold not in self.plan.nothing]
 
     def _choosewords(self) -> None:
@@ -354,7 +369,7 @@ class Golds(Refusing):
             self._share(texts, lambda text: "true" in text and "false" in text) >= 0.5
         )
         asked = self._share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
-        self._refuse_pairs("true or false")
+        self.ask("booleans")
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
         self.reasons.append(f"true and false are {' and '.join(plan.words)}")
@@ -366,36 +381,35 @@ class Golds(Refusing):
             return "calls", "each record has tools, and calls of them"
         if plan.options:
             return "choice", "each record has options"
-        if folded(plan.gold.column) in INDEXES:
-            raise RolloutError(
-                f"{plan.gold.column} names an option, and no column has the options: there are "
-                f"{', '.join(self.columns)}. Name them with --prompt and --grader choice"
-            )
-        self._refuse_kinds(golds)
+        self.ask("golds", golds)
         padded = self._share(golds, lambda g: re.match(r"\s*0\d", str(g))) == 1.0
         odd = [g for g in golds if not is_number(g) or padded]
         if len(odd) <= (1 - FIT) * len(golds):
-            self._refuse_classes(golds)
-            self._refuse_pairs("a number")
+            self.ask("numbers", golds)
             some = f"{len(golds) - len(odd)} of" if odd else "all"
             return "number", f"{some} {len(golds)} are numbers"
         if all(isinstance(gold, Mapping) for gold in golds):
             if any(
                 re.match("func|check|constraint|rule|verif", key) for key in golds[0]
             ):
-                raise OwnGrade(f"{plan.gold.column} names a rule: {shown(golds[0])}")
-            self._refuse_keys(golds)
+                raise OwnGrade(
+                    f"{plan.expected.column} names a rule: {shown(golds[0])}"
+                )
+            self.ask("objects", golds)
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
         has_objects = any(isinstance(part, Mapping | list) for part in parts)
         if plan.tools:
             raise RolloutError(
-                f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
+                f"{plan.expected.column} does not have calls with `name` and `arguments`, but "
                 f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
             )
-        several = len(parts) > len(golds) and not all(isinstance(p, str) for p in parts)
+        several = (
+            len(parts) > len(golds)
+            and self._share(parts, lambda part: isinstance(part, str)) < FIT
+        )
         if has_objects:
-            self._refuse_keys(parts)
+            self.ask("objects", parts)
         if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]
@@ -410,12 +424,20 @@ class Golds(Refusing):
             covered = sum(counts[label] for label in labels) >= FIT * len(texts)
             different = len({label.casefold() for label in labels}) == len(labels)
             few = covered and 1 < len(labels) <= LABELS and different
-            if few and FEWEST * len(labels) <= len(golds):
-                self._refuse_unasked(labels)
-                plan.options = Options("labels", labels=labels)
+            counted = self._share(labels, Number.reads) > 0.5  # 2 hours, of 1 to 5
+            are_plain = {label.casefold() for label in counts} in PLAIN
+            enough = FEWEST * len(labels) <= len(golds) and not counted
+            if are_plain or (few and enough):
+                self.ask("labels", labels)
+                texts = [*map(plan.question, self.records)]
+                listed = [all(f"- {each}" in text for each in labels) for text in texts]
+                plan.options = Options(
+                    "labels", (), labels, sum(listed) >= FIT * len(listed)
+                )
                 whole = len(counts) == len(labels)
                 most = f"all {len(golds)}" if whole else "nearly all"
                 return "choice", f"{most} are one of {len(labels)} labels"
+            self.ask("texts")
             if 2 * len(odd) < len(golds):
                 return "text", (
                     f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "
@@ -436,14 +458,14 @@ class Golds(Refusing):
         options = self.plan.options
         ways: dict[str, Any] = {}
         if options and options.kind == "column":
-            ways["the label of an option"] = []
+            ways["the label of an option"] = ()
         if options and options.kind == "columns":
             names = [path.column for path in options.paths]
-            ways["the name of a column"] = names
+            ways["the name of a column"] = tuple(names)
             ends = [
                 match[2] for name in names if (match := OPTION.fullmatch(folded(name)))
             ]
-            ways["the end of a column's name"] = ends
+            ways["the end of a column's name"] = tuple(ends)
         ways["a letter or the text of an option"] = None
         ways["the number of an option, from 0"] = range(26)
         ways["the number of an option, from 1"] = range(1, 27)
@@ -452,8 +474,8 @@ class Golds(Refusing):
     def _letters(self, path: Path, reading: Any) -> list[str | None]:
         """The letter of each record's gold in one reading, None where it does not fit."""
         plan = self.plan
-        kept = plan.names, plan.gold
-        plan.names, plan.gold = reading, path
+        kept = plan.names, plan.expected
+        plan.names, plan.expected = reading, path
         letters: list[str | None] = []
         try:
             for record in self.records:
@@ -461,12 +483,12 @@ class Golds(Refusing):
                 with contextlib.suppress(Unfit):
                     assert plan.options
                     options = plan.options.of(record)
-                    gold = plan.letter(record, plan.expected(record))
+                    gold = plan.letter(record, plan.gold(record))
                     if Choice.takes(gold, options):
                         letter = Choice(gold, options).solution()[7:-1]
                 letters.append(letter)
         finally:
-            plan.names, plan.gold = kept
+            plan.names, plan.expected = kept
         return letters
 
     def _best_reading(self, path: Path) -> Any:
@@ -487,12 +509,12 @@ class Golds(Refusing):
                 "the grader choice needs a column `options`, or A, B, C, D"
             )
         options = plan.options
-        shown_as = ", ".join(path.column for path in options.paths) or options.labels
+        shown_as = ", ".join(path.column for path in options.paths) or [*options.labels]
         if plan.names is not None or options.kind in ("labels", "shuffled", "letters"):
             self.reasons.append(f"options: {shown_as or 'in the prompt'}")
             return None
-        ways = self._readings(plan.gold)
-        letters = {why: self._letters(plan.gold, way) for why, way in ways.items()}
+        ways = self._readings(plan.expected)
+        letters = {why: self._letters(plan.expected, way) for why, way in ways.items()}
         whole = [self._countable(record) for record in self.records]
         count = sum(whole)
         fits = {why: sum(map(bool, found)) for why, found in letters.items()}
@@ -534,7 +556,7 @@ class Golds(Refusing):
                         continue  # a label or a letter is sure
                     if any(isinstance(gold, str) for gold in golds):
                         continue  # texts of options, all of which are there
-                name = plan.gold.column
+                name = plan.expected.column
                 record = self.records[next(n for n, ok in enumerate(whole) if ok)]
                 self._unclear(
                     record,
@@ -557,7 +579,7 @@ class Golds(Refusing):
         """Whether a record has a gold, and options that a choice can take."""
         plan = self.plan
         try:
-            plan.expected(record)
+            plan.gold(record)
         except Unfit:
             return False
         options = plan.options.of(record) if plan.options else []
@@ -569,9 +591,9 @@ class Golds(Refusing):
 
     def _unclear(self, record: Record, cure: str, *choices: dict[str, str]) -> None:
         plan = self.plan
-        source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
+        source = plan.expected
         listed = plan.options.of(record) if plan.options else []
-        gold = plan.gold.of(record)
+        gold = plan.expected.of(record)
         self._doubt(
             f"how {source} names an option is not clear, such as {gold!r:.80} of "
             f"{listed!r:.200} ({record.place}). {cure}",

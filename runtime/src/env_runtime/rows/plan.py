@@ -1,16 +1,18 @@
-"""The way from a record of a dataset to a row, as data: `Plan.apply` takes it.
+"""The way from a record of a dataset to a row, as data: Columns, which make_rows.py has.
 
-The preview, the checks and the file make_rows.py come of the same plan.
+The preview and the checks of the command run the same object.
 """
 
+import contextlib
+import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..errors import one_line
-from ..graders import INSTRUCTIONS, Choice, Number, Text
+from ..graders import INSTRUCTIONS, Choice, Number, Several, Text
 from ..notation import last_box
 from .examples import Example
 from .fields import (
@@ -19,15 +21,32 @@ from .fields import (
     golds_of,
     labels_of,
     letter_of,
+    lettered,
+    listed_of,
     names_in,
     options_of,
+    parsed,
     shuffled,
     with_images,
 )
 from .records import Record
 
-JSON_INSTRUCTIONS = "Answer with one JSON document and nothing else."
-BOXED = {"number": Number, "choice": Choice, "text": Text}
+# How to answer, by the grader
+_ALL = (
+    "End with all answers in one \\boxed{}, parted by commas and without other words."
+)
+_ORDER = "End with all answers in one \\boxed{}, in order, parted by commas and without other words."
+HOW = {"json": "Answer with one JSON document and nothing else."}
+HOW |= {"all": _ALL, "ordered": _ORDER}
+# What reads a box, by the grader. Of a list, `any` takes one, `all` and `ordered` take all.
+BOXED: dict[str, Any] = {
+    "number": Number,
+    "choice": Choice,
+    "text": Text,
+    "any": Text,
+    "all": Several,
+    "ordered": functools.partial(Several, ordered=True),
+}
 
 
 class Unfit(Exception):
@@ -40,69 +59,80 @@ class Unfit(Exception):
 
 # Steps of a path beside the keys of an object
 PARSED, FIRST, ALIASES = "json", "first", "aliases"
-KEYS, BEST, LISTED = (
-    "keys",
-    "best",
-    "listed",
-)  # of scored options, and options in a text
+# Of scored options, and of options in a text
+KEYS, BEST, LISTED = "keys", "best", "listed"
 
 
 class Path(NamedTuple):
-    """A value of a record: a column, and the steps into it, each a kind and a key."""
+    """A value of a record: a column, and the steps into it.
+
+    A step is `.key` into an object, `*.key` into each object of a list, or json, first,
+    aliases, keys, best or listed.
+    """
 
     column: str
-    steps: tuple[tuple[str, str], ...] = ()
+    steps: tuple[str, ...] = ()
 
     def of(self, record: Mapping[str, Any]) -> Any:
         """The value; None if the record lacks it."""
         value = record.get(self.column)
         try:
-            for kind, key in self.steps:
-                value = _step(value, kind, key)
+            for step in self.steps:
+                value = _step(value, step)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
         return value
 
-    def source(self, column: str) -> str:
-        """The value as an expression, of that of the column."""
-        for kind, key in self.steps:
-            column = {
-                "item": f"{column}[{quoted(key)}]",
-                "each": f"[each[{quoted(key)}] for each in {column}]",
-                PARSED: f"json.loads({column})",
-                FIRST: f"{column}[0]",
-                ALIASES: f"golds_of({column})",
-                KEYS: f"[*{column}]",
-                BEST: f"max({column}, key={column}.get)",
-                LISTED: f"options_of({column})",
-            }[kind]
-        return column
-
-    def then(self, kind: str, key: str = "") -> "Path":
+    def then(self, step: str) -> "Path":
         """The path with one more step."""
-        return Path(self.column, (*self.steps, (kind, key)))
+        return Path(self.column, (*self.steps, step))
+
+    @property
+    def written(self) -> str | tuple[str, ...]:
+        """The path as make_rows.py has it: a column, or a column and steps."""
+        return (self.column, *self.steps) if self.steps else self.column
+
+    def __str__(self) -> str:
+        """The value as messages call it."""
+        keys = [step.removeprefix("*")[1:] for step in self.steps if "." in step[:2]]
+        return "record" + "".join(
+            f"[{json.dumps(key)}]" for key in (self.column, *keys)
+        )
 
 
-@dataclass
+def path_of(written: str | tuple[str, ...] | Path) -> Path:
+    """The path that make_rows.py has."""
+    if isinstance(written, Path):
+        return written
+    return Path(written) if isinstance(written, str) else Path(written[0], written[1:])
+
+
+@dataclass(frozen=True)
 class Options:
     """Where the options of a question are.
 
-    `kind` is column, columns, labels (the same for all records), shuffled (the gold among
-    distractors) or letters (only the prompt has them).
+    `kind` is column, columns, labels (the same for all records), shuffled (the expected one
+    among wrong ones) or letters (only the prompt has them). `listed` says whether the prompt
+    has them with their letters.
     """
 
     kind: str
-    paths: list[Path] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    listed: bool = False  # whether the prompt has them with their letters
-    gold: Path | None = None  # if it is among them: beside distractors, or by its score
+    paths: Sequence[Any] = ()
+    labels: Sequence[str] = ()
+    listed: bool = False
+    # The expected one if it is among them: beside wrong ones, or by its score
+    gold: Path | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "paths", tuple(map(path_of, self.paths)))
+        object.__setattr__(self, "labels", tuple(self.labels))
 
     def of(self, record: Mapping[str, Any]) -> Any:
         """The texts of a record's options, or how many there may be."""
         if self.kind == "letters":
             return 26
         if self.kind == "labels":
-            return self.labels
+            return [*self.labels]
         values = [path.of(record) for path in self.paths]
         if self.kind == "shuffled":
             flat = [v if isinstance(v, list) else [v] for v in values]
@@ -110,61 +140,76 @@ class Options:
         return options_of(values[0] if self.kind == "column" else values)
 
 
-@dataclass
-class Plan:
-    """Which columns are prompt, options, gold and images, and which grader compares."""
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a record are prompt, options, answer and images, and what compares.
+
+    make_rows.py hands it to from_dataset(), as it would a function: it is called with a
+    record, and returns its row, or None to leave it out.
+    """
 
     prompt: str = ""  # a template over columns, or the name of a column of messages
-    native: bool = False  # whether the records are NeMo Gym's rows
-    lists: list[str] = field(default_factory=list)  # columns that hold the questions
-    needed: list[str] = field(default_factory=list)  # columns that may not be empty
-    missing: set[str] = field(default_factory=set)  # columns that some records lack
-    images: list[str] = field(default_factory=list)
-    gold: Path = field(default_factory=lambda: Path(""))
-    classes: list[str] = field(default_factory=list)  # the names of golds, from 0
-    pattern: str = ""  # finds the answer in the gold
-    boxed: bool = False  # whether the answer is in the gold's last box
-    nothing: list[str] = field(
-        default_factory=list
-    )  # golds that say that there is none
-    words: tuple[str, str] | None = None  # what true and false are called
-    options: Options | None = None
-    names: list[str] | range | None = (
-        None  # how golds name options; [] their own labels
-    )
+    # The column of the answer, or a tuple of a column and steps into it: see Path
+    expected: Any = ""
     grader: str = ""
-    tools: Path | None = None
-    key: str = "expected_answer"  # in the task
+    options: Options | None = None
+    # How an answer names an option: by these names, from 0 or from 1, () by their own labels
+    names: tuple[str, ...] | range | None = None
+    pattern: str = ""  # finds the answer in the expected column
+    boxed: bool = False  # whether the answer is in the last box there
+    classes: tuple[str, ...] = ()  # the names of answers that are numbers, from 0
+    words: tuple[str, str] | None = None  # what true and false are called
+    lettered: bool = (
+        False  # whether the option of a question may be named by its letter, too
+    )
+    nothing: tuple[str, ...] = ()  # answers that say that there is none
+    needed: tuple[str, ...] = ()  # columns that may not be empty
+    images: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()  # columns that hold the questions, one in the other
+    tools: Any = None  # the column of the tools' definitions
     system: str = ""  # the column of the system's message, beside the messages
     answered: bool = False  # whether the last message is the answer
-    chat_key: str = "content"  # of a message, "value" as ShareGPT has it
-    chat_in_parts: bool = False  # whether the content is a list
-    has_id: bool = False
-    splatted: set[str] = field(default_factory=set)  # columns of several distractors
-    keeps_class: bool = False  # whether the class is the user's already
+    has_id: bool = False  # whether the task has the record's id
+    key: str = "expected_answer"  # in the task
+    adds: bool = True  # whether the prompt says how to answer: not for one's own class
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expected", path_of(self.expected))
+        if self.tools is not None:
+            object.__setattr__(self, "tools", path_of(self.tools))
 
     @property
     def is_chat(self) -> bool:
         """Whether the prompt is a column of messages."""
-        return not self.native and "{" not in self.prompt
+        return "{" not in self.prompt
 
-    @property
-    def adds(self) -> bool:
-        """Whether the prompt ends with instructions: not for a class of the user's."""
-        return self.grader in (*BOXED, "json") and not self.keeps_class
+    def __call__(self, record: Mapping[str, Any]) -> Example | None:
+        """The row of a record, or of one question of it; None leaves it out."""
+        with contextlib.suppress(Unfit):
+            return self.apply(record)
+        return None
+
+    def each(self, record: Mapping[str, Any]) -> Iterator[Example]:
+        """The rows of a record that holds several questions."""
+        rows = map(self, self.questions([Record(record, "")]))
+        return (row for row in rows if row)
 
     def apply(self, record: Mapping[str, Any]) -> Example:
         """The row of a record. Raises Unfit if it makes none."""
+        if self.grader == "own":
+            return Example(filled(self.prompt, record), dict(record))
         if lacks := [name for name in self.needed if record.get(name) in (None, "")]:
             raise Unfit(f"without {lacks[0]}", incomplete=True)
-        gold, options = self.expected(record), None
+        gold, options = self.gold(record), None
         if self.options:
             options = self.options.of(record)
             gold = self.letter(record, gold)
         taken = [gold] if options is None else [gold, options]
-        if self.grader in BOXED and not BOXED[self.grader].takes(*taken):
+        if self.grader in BOXED and not takes(self.grader, *taken):
             among = f" of {options!r:.200}" if options else ""
             raise Unfit(f"the grader {self.grader} does not take {gold!r:.80}{among}")
+        if self.lettered:
+            gold = lettered(gold, self.question(record))
         prompt: Any = self._asked(record, options)
         task = {"id": record.get("id")} if self.has_id else {}
         if self.grader == "judge":
@@ -179,43 +224,54 @@ class Plan:
         tools = self.tools.of(record) if self.grader == "calls" and self.tools else ()
         return Example(prompt, task, tools=tools)
 
-    def expected(self, record: Mapping[str, Any]) -> Any:
-        """The gold of a record. Raises Unfit if it has none."""
-        if self.answered and self.gold.column == self.prompt:
-            messages = record.get(self.prompt) or [{}]
-            gold = messages[-1].get(self.chat_key)
-        else:
-            gold = self.gold.of(record)
+    def said(self, record: Mapping[str, Any]) -> Any:
+        """What a record has in the place of the answer."""
+        if self.answered and self.expected.column == self.prompt:
+            last = (record.get(self.prompt) or [{}])[-1]
+            return last.get(message_key(last))
+        return self.expected.of(record)
+
+    def gold(self, record: Mapping[str, Any]) -> Any:
+        """The answer of a record. Raises Unfit if it has none."""
+        gold = self.said(record)
         if self.classes:
             gold = dict(enumerate(self.classes)).get(gold)
         if gold in (None, "", [], *self.nothing):
-            raise Unfit(f"without {self.gold.column}", incomplete=True)
+            raise Unfit(f"without {self.expected.column}", incomplete=True)
         if self.boxed:
             gold = last_box(gold)
         elif self.pattern:
             found = re.search(self.pattern, str(gold))
             gold = found[1].strip() if found else None
         if gold in (None, ""):
-            raise Unfit(f"{self.gold.column} does not have the answer")
+            raise Unfit(f"{self.expected.column} does not have the answer")
         if self.words:
             gold = self.words[0] if gold else self.words[1]
         return gold
 
     def letter(self, record: Mapping[str, Any], gold: Any) -> Any:
-        """The gold, or the letter of the option that it names."""
+        """The answer, or the letter of the option that it names."""
         if self.names is None or not self.options:
             return gold
-        if self.names == []:
+        if not self.names:
             return letter_of(gold, labels_of(self.options.paths[0].of(record)))
         return letter_of(gold, self.names)
+
+    def question(self, record: Mapping[str, Any]) -> str:
+        """What a record asks, as text, without instructions."""
+        if not self.is_chat:
+            return filled(self.prompt, record)
+        messages = record[self.prompt]
+        last = messages[-2 if self.answered else -1]
+        return as_text(last.get(message_key(last)))
 
     def _asked(self, record: Mapping[str, Any], options: Any) -> Any:
         """The prompt, without its images."""
         ends = []
         if self.options and not self.options.listed:
             ends.append(Choice.listed(options))
-        if self.adds:
-            ends.append(JSON_INSTRUCTIONS if self.grader == "json" else INSTRUCTIONS)
+        if self.adds and self.grader in (*BOXED, "json"):
+            ends.append(HOW.get(self.grader, INSTRUCTIONS))
         if not self.is_chat:
             return "\n\n".join([filled(self.prompt, record), *ends])
         messages = record[self.prompt]
@@ -223,11 +279,12 @@ class Plan:
         if self.system:
             messages.insert(0, {"role": "system", "content": record.get(self.system)})
         if ends:
-            text, key = "\n\n".join(ends), self.chat_key
-            if self.chat_in_parts:
-                said = [*last[key], {"type": "text", "text": text}]
+            text, key = "\n\n".join(ends), message_key(last)
+            said = last[key]
+            if isinstance(said, list):
+                said = [*said, {"type": "text", "text": text}]
             else:
-                said = f"{last[key]}\n\n{text}"
+                said = f"{said}\n\n{text}"
             last = {**last, key: said}
         return [*messages, last]
 
@@ -239,7 +296,7 @@ class Plan:
 
     def became(self, column: str) -> str:
         """The use of a column, "" if it has none."""
-        if column == self.gold.column and not self.answered:
+        if column == self.expected.column and not self.answered:
             return "expected"
         if column in (*names_in(self.prompt), self.prompt, self.system):
             return "prompt"
@@ -252,34 +309,54 @@ class Plan:
         return "id" if column == "id" and self.has_id else ""
 
 
+def takes(grader: str, *expected: Any) -> bool:
+    """Whether a grader of a box can be made of what is expected."""
+    with contextlib.suppress(TypeError, ValueError):
+        return bool(BOXED[grader](*expected))
+    return False
+
+
+class Draft:
+    """A plan that is not finished: setting a field replaces its Columns."""
+
+    def __init__(self, **given: Any) -> None:
+        self.__dict__["columns"] = Columns(**given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.columns, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__["columns"] = replace(self.columns, **{name: value})
+
+
+def message_key(message: Mapping[str, Any]) -> str:
+    """The key of a message's content; ShareGPT calls it `value`."""
+    return "value" if "value" in message else "content"
+
+
 def items_of(records: Iterable[Record], column: str) -> Iterator[Record]:
-    """A record for each object in the lists of a column, with the other columns, too."""
+    """A record for each object of a column, or of its lists, with the other columns, too."""
     for record in records:
-        for item in record.get(column) or []:
+        items = record.get(column) or []
+        for item in [items] if isinstance(items, Mapping) else items:
             yield Record({**record, **item}, record.place)
 
 
-def _step(value: Any, kind: str, key: str) -> Any:
-    if kind == "item":
-        return value[key]
-    if kind == "each":
-        return [each[key] for each in value]
-    if kind == PARSED:
-        return json.loads(value)
-    if kind == BEST:
+def _step(value: Any, step: str) -> Any:
+    if step[:1] == ".":
+        return value[step[1:]]
+    if step[:2] == "*.":
+        return [each[step[2:]] for each in value]
+    if step == BEST:
         return max(value, key=value.get)
-    steps = {KEYS: list, LISTED: options_of, ALIASES: golds_of}
-    return value[0] if kind == FIRST else steps[kind](value)
-
-
-def quoted(text: Any) -> str:
-    """A text, or a list or dict of texts, as source.
-
-    What is not printable is escaped as Python does it: JSON's escapes are half a character
-    there.
-    """
-    source = json.dumps(text, ensure_ascii=False)
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in source)
+    steps = {
+        PARSED: parsed,
+        FIRST: lambda items: items[0],
+        KEYS: list,
+        LISTED: listed_of,
+        ALIASES: golds_of,
+    }
+    return steps[step](value)
 
 
 def shown(value: Any) -> str:

@@ -18,9 +18,9 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import chain, islice, takewhile
+from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -369,7 +369,10 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
         delimiter, head = match[1], next((line for line in file if line.strip()), "")
     if delimiter not in head:  # a spreadsheet may write semicolons, or tabs
         delimiter = max(f"{delimiter};\t,|", key=head.count)
-    rows = csv.reader(chain([head], file), delimiter=delimiter, strict=True)
+    is_text = delimiter == "\t" and _has_plain_quotes(path, head)
+    quoting = csv.QUOTE_NONE if is_text else csv.QUOTE_MINIMAL
+    every = chain([head], file)
+    rows = csv.reader(every, delimiter=delimiter, quoting=quoting, strict=True)
     columns, start = [], read
     while True:
         try:
@@ -399,18 +402,57 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             yield Record(values, place)
 
 
+# A field of CSV that has quotes around it: each quote inside is there twice.
+_FIELD = re.compile(r'"(?:[^"]|"")*"')
+
+
+def _has_plain_quotes(path: Path, head: str) -> bool:
+    """Whether quotes in a file with tabs are text: each line has all fields of a record.
+
+    Fields that all are written as CSV writes them are CSV's.
+    """
+    tabs, plain = head.count("\t"), False
+    for _, line in _lines(path):
+        fields = line.rstrip("\r\n").split("\t")
+        if line.strip() and len(fields) != tabs + 1 and line != head:
+            return False
+        quoted = [field for field in fields if field.startswith('"')]
+        if any('""' in f[1:-1] and _FIELD.fullmatch(f) for f in quoted):
+            return False
+        plain = plain or not all(map(_FIELD.fullmatch, quoted))
+    return plain
+
+
 def _check_columns(columns: list[str], place: str) -> None:
     """Raise RolloutError if the first line of a file does not name its columns."""
     wrong = ""
     if not all(columns):
         wrong = "a column without a name: the first line names all columns"
-    elif named := next((name for name in columns if len(name.split()) > 8), ""):
-        wrong = f"{one_line(named, 80)!r} does not look like a column's name: add a first line with names"
+    elif named := next(filter(_is_value, columns), ""):
+        wrong = (
+            f"{one_line(named, 80)!r} does not look like a column's name: add a first line "
+            "with names"
+        )
+    elif (
+        numbers := [n for n in columns if re.fullmatch(r"-?\d+(\.\d+)?", n)]
+    ) and not (_ascend(numbers)):
+        wrong = f"{numbers[0]!r} does not look like a column's name: add a first line with names"
     elif len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         wrong = f"two columns are called {twice!r}: rename one"
     if wrong:
         raise RolloutError(f"{place}: {wrong}")
+
+
+def _is_value(name: str) -> bool:
+    """Whether a column's name is rather a question, or a text."""
+    return len(name.split()) > 8 or re.search(r"\S[?？]\s*$", name) is not None
+
+
+def _ascend(numbers: list[str]) -> bool:
+    """Whether columns are called 0, 1, 2, or 1, 2, 3, or are years, for example."""
+    values = [float(number) for number in numbers]
+    return all(b - a == 1 for a, b in pairwise(values)) and len(values) > 1
 
 
 def _parquet(path: Path) -> Iterator[Record]:
@@ -463,6 +505,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
+    if isinstance(value, datetime) and value.time() == time():  # a date, in pandas
+        return value.date().isoformat()
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal | timedelta):

@@ -1,0 +1,1 @@
+"""Classes over a dataset, as the command writes them: one of these, with its own names."""

@@ -1,0 +1,546 @@
+"""Doubts: what the records leave open, the message that says so, and the commands to choose from.
+
+Each is an entry of DOUBTS: a function of the records that were looked at, which returns a
+Doubt or None. The plan is chosen in stages, and the doubts of each are asked there.
+"""
+
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..errors import RolloutError
+from ..notation import unstyled
+from .columns import (
+    ABOUT,
+    ASKS,
+    CLASSES,
+    EXPECTED,
+    FEWEST,
+    FIT,
+    LABELS,
+    NOTHING,
+    PAIRS,
+    PROGRAM,
+    PROGRAMS,
+    PROMPTS,
+    QUESTIONS,
+    RULES,
+    TESTS,
+    YES_NO,
+    Looked,
+    are_spellings,
+    folded,
+    is_number,
+    is_texts,
+    title,
+    words_in,
+)
+from .fields import LETTERS, as_text, listed_in, names_in, parsed
+from .plan import ALIASES, Unfit, shown
+
+
+class OwnGrade(RolloutError):
+    """A dataset that no grader here is for: its rows need a grade of their own."""
+
+
+class Doubt(NamedTuple):
+    """What is not clear, or cannot be, and the ways to go on.
+
+    `own`: the data set wants a grade of its own.
+    """
+
+    problem: str
+    ways: tuple[dict[str, str], ...] = ()
+    own: bool = False
+
+
+class Asking(Looked):
+    """Raises RolloutError for what the records leave open."""
+
+    def ask(self, stage: str, *facts: Any) -> None:
+        """Raise RolloutError for the first doubt of a stage, whose functions take `facts`."""
+        for find in DOUBTS[stage]:
+            if doubt := find(self, *facts):
+                if doubt.own:
+                    raise OwnGrade(doubt.problem)
+                self._doubt(doubt.problem, *doubt.ways)
+
+
+DOUBTS: dict[str, list[Callable[..., Doubt | None]]] = {}
+
+
+def at[Find: Callable[..., Doubt | None]](stage: str) -> Callable[[Find], Find]:
+    """Make a function a doubt of a stage."""
+
+    def added(find: Find) -> Find:
+        DOUBTS.setdefault(stage, []).append(find)
+        return find
+
+    return added
+
+
+# ---------------------------------------------------------------------- the file
+
+_PROGRAMS = Doubt(
+    "its answers are programs, and how their tests run is not known: copy with -d "
+    "archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
+)
+
+
+@at("file")
+def preferences(looked: Asking) -> Doubt | None:
+    if {"chosen", "rejected"} <= {*map(folded, looked.columns)}:
+        return Doubt(
+            "chosen and rejected are preferences between two answers, and neither is a gold: "
+            "take a dataset with expected answers"
+        )
+    return None
+
+
+@at("file")
+def tests_of_programs(looked: Asking) -> Doubt | None:
+    columns = {*map(folded, looked.columns)}
+    if any(names <= columns for names in TESTS):
+        return Doubt(
+            "its answers are programs, which tests grade: copy with -d "
+            "archetype=sandbox in place of archetype=answer"
+        )
+    return _PROGRAMS if any(names <= columns for names in PROGRAMS) else None
+
+
+@at("file")
+def rules(looked: Asking) -> Doubt | None:
+    columns = {*map(folded, looked.columns)}
+    if found := next((names for names in RULES if names <= columns), None):
+        names = " and ".join(name for name in looked.columns if folded(name) in found)
+        return Doubt(f"no column is the answer: {names} tell what it must do", own=True)
+    return None
+
+
+# ---------------------------------------------------------------------- the prompt
+
+
+@at("no prompt")
+def a_question_in_an_object(looked: Asking) -> Doubt | None:
+    first = {name: looked._first(name) for name in looked.columns}
+    objects = {
+        name: value for name, value in first.items() if isinstance(value, Mapping)
+    }
+    asks = [n for n, value in objects.items() if {*PROMPTS} & {*map(folded, value)}]
+    if not asks and len(objects) == len(first):
+        asks = [*objects]
+    if asks:
+        return Doubt(
+            f"{asks[0]} is an object with {', '.join(objects[asks[0]])}: write these as columns "
+            "of their own, and take that file"
+        )
+    return None
+
+
+@at("prompts")
+def numbers_without_words(looked: Asking, asked: list[str]) -> Doubt | None:
+    if looked._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
+        return Doubt(
+            f"the prompts, such as {shown(asked[0])!r}, do not say what to do: say it with "
+            f"--prompt 'Solve ...: {looked.plan.prompt}'"
+        )
+    return None
+
+
+@at("prompts")
+def one_question_with_several_answers(looked: Asking, asked: list[str]) -> Doubt | None:
+    """A column that is left out tells the records apart that ask the same."""
+    plan = looked.plan
+    golds = [as_text(plan.expected.of(record)) for record in looked.records]
+    unclear = _conflicts(asked, golds)
+    if plan.images or unclear < 0.1 * len(asked):
+        return None
+    for name, why in looked.unused.items():
+        values = [as_text(record.get(name)) for record in looked.records]
+        if why not in (
+            "few values",
+            "a name or a number",
+            "about the record",
+            "no text",
+        ):
+            continue
+        with_it = [
+            f"{text}\n{value}" for text, value in zip(asked, values, strict=True)
+        ]
+        if (
+            len({*values}) > 0.5 * len(values)
+            or _conflicts(with_it, golds) > unclear / 2
+        ):
+            continue
+        return Doubt(
+            f"{unclear} of {len(asked)} records ask what another one asks, and have another "
+            f"answer. {name} tells them apart, such as {shown(values[0])!r}: whether it belongs "
+            "to the prompt is not clear",
+            (
+                {"prompt": f"{title(name)}: {{{name}}}\n\n{plan.prompt}"},
+                {"prompt": plan.prompt},
+            ),
+        )
+    return None
+
+
+def _conflicts(asked: list[str], golds: list[str]) -> int:
+    """The number of records that ask the same as another, which has another answer."""
+    by_text: dict[str, set[str]] = {}
+    for text, gold in zip(asked, golds, strict=True):
+        by_text.setdefault(text, set()).add(gold)
+    return sum(len(by_text[text]) > 1 for text in asked)
+
+
+@at("prompts")
+def the_same_prompts(looked: Asking, asked: list[str]) -> Doubt | None:
+    if looked.plan.images or len(asked) < FEWEST or len({*asked}) >= 0.5 * len(asked):
+        return None
+    [(most, count)] = Counter(asked).most_common(1)
+    return Doubt(
+        f"{count} of {len(asked)} prompts are {shown(most)!r}, so they lack a question: "
+        f"there are {', '.join(looked.columns)}. Name the columns with --prompt"
+    )
+
+
+# ---------------------------------------------------------------------- the column of the gold
+
+
+@at("expected")
+def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | None:
+    """The topic of a question stands beside what may be its answer."""
+    topic = found[0]
+    others = [
+        name
+        for name in columns
+        if not words_in(name) & {*ABOUT} and is_texts(looked._first(name))
+    ]
+    if folded(topic) not in ("intent", "category") or not others:
+        return None
+    return Doubt(
+        f"the expected answer may be {topic}, such as {shown(looked._first(topic))!r}, or "
+        f"{others[0]}, such as {shown(looked._first(others[0]))!r}",
+        tuple({"expected": name} for name in (topic, *others)),
+    )
+
+
+# ---------------------------------------------------------------------- golds that are letters
+
+
+@at("letters")
+def a_letter_and_an_option(looked: Asking, said: list[str]) -> Doubt | None:
+    if looked._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
+        return Doubt(
+            f"{looked.plan.expected.column} has a letter and an option, such as {said[0]!r:.80}: "
+            "take the letter with --expected 'COLUMN=PATTERN' --grader choice"
+        )
+    return None
+
+
+@at("letters")
+def letters_that_stand_for_something(looked: Asking, said: list[str]) -> Doubt | None:
+    if not stand_for_something(said):
+        return None
+    labels = sorted({*said})
+    if looked.asked_for and all(
+        re.search(rf"(?<!\w){re.escape(label)}(?!\w)", looked.plan.prompt)
+        for label in labels
+    ):
+        return None
+    meant = ", ".join(f"{label} for ..." for label in labels)
+    return Doubt(
+        f"{looked.plan.expected.column} is one of {', '.join(labels)}, and nothing says what they "
+        "mean: say it in the prompt, as in the first command. The second is for prompts "
+        "that do",
+        ({"prompt": f"{looked._template()} Answer {meant}."}, {"grader": "text"}),
+    )
+
+
+@at("letters")
+def letters_without_options(looked: Asking, said: list[str]) -> Doubt | None:
+    plan = looked.plan
+    if not are_letters(said) or stand_for_something(said):
+        return None
+    texts = [*map(plan.question, looked.records)]
+    if not plan.is_chat:
+        texts = [as_text(record.get(looked._main())) for record in looked.records]
+    if looked._share(texts, listed_in) >= FIT:
+        return None
+    used = {*names_in(plan.prompt), plan.expected.column}
+    parts = [name for name in looked._texts() if name not in used]
+    listed = " ".join(f"{a}. {{{n}}}" for a, n in zip(LETTERS, parts, strict=False))
+    named = {"prompt": f"{plan.prompt} {listed}", "grader": "choice"}
+    return Doubt(
+        f"{plan.expected.column} has letters, such as {said[0]!r}, and neither a column "
+        "nor the prompt has the options. The first command names their columns, and "
+        "the second compares the letters as they are",
+        (*([named] if len(parts) > 1 else []), {"grader": "text"}),
+    )
+
+
+def are_letters(said: list[str]) -> bool:
+    """Whether golds are letters, as of options."""
+    found = [bool(re.fullmatch(r"\(?[A-Za-z][).]?", text)) for text in said]
+    return sum(found) >= FIT * len(found)
+
+
+def stand_for_something(said: list[str]) -> bool:
+    """Whether letters are not those of options, as e, n and c are not."""
+    letters = sorted({text.strip("().").upper() for text in said})
+    return (
+        are_letters(said) and letters != [*LETTERS[: len(letters)]] and len(letters) < 4
+    )
+
+
+# ---------------------------------------------------------------------- golds
+
+
+@at("lists")
+def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Lists of texts are not spellings of one answer."""
+    path, has_options = looked.plan.expected, bool(looked.plan.options)
+    lists = [
+        [str(part) for part in gold]
+        for gold in golds
+        if isinstance(gold, list)
+        and len({*map(str, gold)}) > 1
+        and is_texts([part for part in gold if not isinstance(part, int | float)])
+    ]
+    if not lists or ALIASES in path.steps:
+        return None
+    known = all(is_number(part) for one in lists for part in one)
+    known = known or looked._share(lists, are_spellings) > 0.5
+    if known and not has_options:
+        return None
+    form = f". {looked.form}, which these graders read" * bool(looked.form)
+    graders = ("all", "ordered") if has_options else ("any", "all", "ordered")
+    return Doubt(
+        f"{path.column} has lists, such as {max(lists[:20], key=len)!r:.80}, and whether one of "
+        f"them is enough, all are wanted, or all in this order, is not clear{form}",
+        tuple({"grader": grader} for grader in graders),
+    )
+
+
+@at("none")
+def answers_that_there_is_none(
+    looked: Asking, golds: list[Any], found: set[str]
+) -> Doubt | None:
+    count = sum(isinstance(gold, str) and gold in found for gold in golds)
+    if count <= max(1, (1 - FIT) * len(golds)):
+        return None
+    column = looked.plan.expected.column
+    others = "|".join(map(re.escape, sorted(found)))
+    return Doubt(
+        f"{count} of {len(golds)} answers of {column} are {' or '.join(map(repr, sorted(found)))}, "
+        "which may be answers or say that there is none. The first command keeps them, the "
+        "second leaves them out",
+        ({"grader": "text"}, {"expected": f"{column}=^(?!(?:{others})$)(.+)$"}),
+    )
+
+
+def none_in(looked: Looked, golds: list[Any]) -> set[str]:
+    """The golds that may say that there is none, and that no question speaks of."""
+    texts = {gold for gold in golds if isinstance(gold, str)}
+    found = {text for text in texts if text.strip(" .").casefold() in NOTHING}
+    return {text for text in found if not _speaks_of(looked, text)}
+
+
+def _speaks_of(looked: Looked, answer: str) -> bool:
+    """Whether the questions with an answer name it."""
+    text = answer.strip(" .").casefold()
+    named = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+    asked = [
+        looked.plan.question(record).casefold()
+        for record in looked.records
+        if looked.plan.expected.of(record) == answer
+    ]
+    return looked._share(asked, named.search) > 0.5
+
+
+@at("golds")
+def an_index_without_options(looked: Asking, golds: list[Any]) -> Doubt | None:
+    if looked.is_index():
+        return Doubt(
+            f"{looked.plan.expected.column} names an option, and no column has the options: there "
+            f"are {', '.join(looked.columns)}. Name them with --prompt and --grader choice"
+        )
+    return None
+
+
+@at("golds")
+def programs(looked: Asking, golds: list[Any]) -> Doubt | None:
+    return _PROGRAMS if looked._share(map(str, golds), PROGRAM.search) > 0.5 else None
+
+
+@at("golds")
+def printed_bytes(looked: Asking, golds: list[Any]) -> Doubt | None:
+    if looked._share(map(str, golds), re.compile(r"b'.*'|b\".*\"").fullmatch) > 0.5:
+        return Doubt(
+            f"{looked.plan.expected.column} has bytes as Python writes them, such as {golds[0]}: "
+            "write them as text, in the questions, too"
+        )
+    return None
+
+
+@at("golds")
+def several_kinds(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Golds are of several kinds, such as 7 beside [1, 2]."""
+    by_kind: dict[str, list[Any]] = {}
+    has_numbers = any(isinstance(gold, int | float) for gold in golds)
+    for gold in golds:
+        by_kind.setdefault(kind_of(gold, has_numbers), []).append(gold)
+    one, *others = sorted(by_kind.values(), key=len, reverse=True)
+    if len(one) >= FIT * len(golds):
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} has answers of several kinds, such as {shown(one[0])!r} "
+        f"and {shown(others[0][0])!r}, and one grader compares all: keep the records of one kind"
+    )
+
+
+def kind_of(value: Any, among_numbers: bool) -> str:
+    """Whether a gold is an object, a list, or plain, as texts for one answer are, too."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            found = parsed(value)
+            if isinstance(found, Mapping) or (is_texts(found) and found):
+                return "object" if isinstance(found, Mapping) else "list"
+    if isinstance(value, list) and (among_numbers or not is_texts(value)):
+        return "list"
+    return "object" if isinstance(value, Mapping) else "plain"
+
+
+# ---------------------------------------------------------------------- golds that are numbers
+
+
+@at("numbers")
+def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Numbers may stand for something."""
+    expected, values = looked.plan.expected, {str(gold) for gold in golds}
+    name = folded(expected.column)
+    is_class = name in CLASSES or (name not in EXPECTED and not expected.steps)
+    most = len(golds) / 2 if name in CLASSES else LABELS
+    is_class = is_class and len(values) <= most
+    whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
+    zero_one = values <= {"0", "1", "0.0", "1.0"}
+    few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
+    if not (whole and few and (is_class or zero_one)) or looked.asked_for:
+        return None
+    meant = ", ".join(f"{value} for ..." for value in sorted(values))
+    meant = "0 for no, 1 for yes" if zero_one else meant
+    return Doubt(
+        f"{expected.column} is one of {', '.join(sorted(values))}, and nothing says what they "
+        "mean: say it in the prompt, as in the first command. The second is for numbers that "
+        "the question asks for",
+        ({"prompt": f"{looked._template()} Answer {meant}."}, {"grader": "number"}),
+    )
+
+
+@at("numbers")
+def numbers_in_the_question(looked: Asking, golds: list[Any]) -> Doubt | None:
+    plan = looked.plan
+    if looked.asked_for or looked.native or plan.is_chat:
+        return None
+    said = 0
+    for record in looked.records:
+        with contextlib.suppress(Unfit):
+            gold = str(plan.gold(record))
+            text = as_text(record.get(looked._main()))
+            found = re.search(rf"(?<![\d.]){re.escape(gold)}(?![\d.]|\w)", text)
+            said += len(gold) > 1 and bool(found)
+    if said >= 0.9 * len(golds):
+        return Doubt(
+            f"{plan.expected.column} is in the question, as an input", own=True
+        )
+    return None
+
+
+def _compared(looked: Asking, what: str) -> Doubt | None:
+    """Two texts are compared, and no column says how."""
+    if folded(looked._main()) not in PAIRS or looked.asked_for:
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} is {what}, and no column asks the question: ask it with "
+        f"--prompt '{looked._template()} ...?'"
+    )
+
+
+@at("numbers")
+def a_number_of_two_texts(looked: Asking, golds: list[Any]) -> Doubt | None:
+    return _compared(looked, "a number")
+
+
+@at("booleans")
+def a_boolean_of_two_texts(looked: Asking) -> Doubt | None:
+    return _compared(looked, "true or false")
+
+
+# ---------------------------------------------------------------------- objects, labels, texts
+
+
+@at("objects")
+def keys_that_nothing_tells(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Golds are lists of lists, or objects whose keys no other column tells."""
+    column, first, told = looked.plan.expected.column, golds[0], 0
+    if looked.asked_for:
+        return None
+    for record in looked.records:
+        others = {name: value for name, value in record.items() if name != column}
+        said = json.dumps(others, ensure_ascii=False)
+        told += isinstance(first, Mapping) and all(key in said for key in first)
+    if told >= 0.5 * len(looked.records):
+        return None
+    is_object = isinstance(first, Mapping)
+    has = f"objects with {', '.join(first)}" if is_object else "lists of lists"
+    return Doubt(
+        f"{column} has {has}, and no question says so: say it "
+        f"with --prompt '{looked._template()} Answer with ...' --grader json"
+    )
+
+
+@at("labels")
+def yes_or_no_to_nothing(looked: Asking, labels: list[str]) -> Doubt | None:
+    is_yes_or_no = {"yes", "no"} <= {label.casefold() for label in labels}
+    if not is_yes_or_no or looked.asked_for:
+        return None
+    column, asked = looked.plan.expected.column, 0
+    for record in looked.records:
+        text = as_text([value for name, value in record.items() if name != column])
+        main = as_text(record.get(looked._main())).casefold()
+        asked += "?" in text or "yes" in text.casefold() or bool(YES_NO.match(main))
+    if asked >= 0.5 * len(looked.records):
+        return None
+    return Doubt(
+        f"{column} is yes or no, and no column asks the question: ask it with --prompt "
+        f"'{looked._template()} ... Is that so?'"
+    )
+
+
+_STATEMENT = re.compile(r"(?s)[A-Z\d\W][^?？؟]*[.!\"'”’)]\s*")
+
+
+@at("texts")
+def statements(looked: Asking) -> Doubt | None:
+    """The prompts say something, and ask nothing."""
+    plan, name = looked.plan, folded(looked._main())
+    if looked.asked_for or looked.native or plan.is_chat or plan.images:
+        return None
+    texts = [
+        "\n".join(as_text(record.get(column)) for column in looked._shown())
+        for record in looked.records
+    ]
+    told = [bool(_STATEMENT.fullmatch(t)) and not ASKS.search(t) for t in texts]
+    if name in QUESTIONS or sum(told) <= 0.5 * len(told):
+        return None
+    return Doubt(
+        f"the prompts, such as {shown(texts[0])!r}, ask nothing: say what to do with "
+        f"--prompt '{looked._template()} ...?'"
+    )
+
+
+def bare(golds: list[Any]) -> list[str]:
+    """Golds as texts without LaTeX's styles, to look for letters."""
+    return [unstyled(str(gold)).strip() for gold in golds]

@@ -1,0 +1,600 @@
+"""Kinds of data sets that look right and are not: each is read rightly, or asked about.
+
+The values are invented; the kinds are those of files that people have.
+"""
+
+import csv
+import json
+import re
+import runpy
+import shlex
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from env_runtime.checks.written import check_written
+from env_runtime.errors import GateError
+from env_runtime.graders import Text
+from env_runtime.rows import read
+
+from .test_dataset_projects import written
+
+__all__ = ["written"]
+
+
+class Right(NamedTuple):
+    """A data set that is read rightly: what is printed, and what earns in which record."""
+
+    records: Any  # a list of objects, or the text of a file
+    said: tuple[str, ...] = ()
+    earns: tuple[tuple[int, str], ...] = ()
+    nothing: tuple[tuple[int, str], ...] = ()
+    unsaid: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    kind: str = "jsonl"
+
+
+class Asked(NamedTuple):
+    """A data set that is asked about, and how many commands are proposed."""
+
+    records: Any
+    asks: str
+    commands: int = 0
+    options: tuple[str, ...] = ()
+    kind: str = "jsonl"
+
+
+def rows(count, **columns):
+    return [{name: of(n) for name, of in columns.items()} for n in range(count)]
+
+
+def ask(n):
+    return f"What stands on shelf {n}?"
+
+
+def table(delimiter, *lines):
+    return "\n".join(delimiter.join(line) for line in lines) + "\n"
+
+
+JUGS = "The cellar holds nine jugs of oil and a crate of salt beside the stairs."
+BARN = "A barn owl sleeps on the third beam and wakes when the miller rings."
+LETTERED = "Which fits? A. jar {n}  B. pot {n}  C. mug {n}"
+RIGHT = {
+    "numbers with units beside names": Right(
+        rows(
+            10,
+            question=ask,
+            answer=lambda n: "Olga" if n == 3 else f"{n + 2} (jars)",
+        ),
+        earns=((0, "2"), (0, "2 jars"), (0, "2 (jars)"), (3, "olga")),
+        nothing=((0, "3"), (0, "2 km"), (3, "5")),
+    ),
+    "a number and a unit in each": Right(
+        rows(6, question=ask, answer=lambda n: f"{n + 2} nails"),
+        earns=((1, "3"), (1, "3 nails")),
+        nothing=((1, "2"),),
+    ),
+    "formulas with spaces and dollars": Right(
+        rows(6, question=ask, answer=lambda n: f"${n + 2} p-{n + 3} q^{{2}}$"),
+        earns=((0, "2p-3q^2"), (0, "2 p - 3 q^{2}"), (0, "$2p - 3q^2$")),
+        nothing=((0, "2p-3q"),),
+    ),
+    "spellings of one answer in a list": Right(
+        rows(6, question=ask, answer=lambda n: [f"the jug {n}", f"jug {n}"]),
+        ("grader: text",),
+        earns=((1, "jug 1"),),
+    ),
+    "answers of several people, one of them a number": Right(
+        rows(
+            24,
+            question=ask,
+            answers=lambda n: [f"old jug {n}", f"jug {n}", 7 if n == 5 else f"jug {n}"],
+        ),
+        ("grader: text",),
+        earns=((1, "jug 1"), (5, "jug 5")),
+    ),
+    "all of a list": Right(
+        rows(6, question=ask, answer=lambda n: [f"ash {n}", f"elm {n}"]),
+        ("grader: all",),
+        earns=((0, "elm 0, ash 0"), (0, "ash 0 and elm 0")),
+        nothing=((0, "ash 0"), (0, "ash 0, elm 0, oak 0")),
+        options=("--grader", "all"),
+    ),
+    "all letters that are right": Right(
+        rows(
+            6,
+            question=ask,
+            options=lambda n: [f"jug {n}", f"mug {n}", f"pot {n}"],
+            label=lambda n: ["A", "C"] if n else ["B"],
+        ),
+        ("A. jug 0",),
+        earns=((1, "A, C"), (1, "AC"), (1, "pot 1; jug 1"), (0, "B")),
+        nothing=((1, "A"), (1, "ABC")),
+        options=("--grader", "all"),
+    ),
+    "an answer for each blank": Right(
+        rows(4, question=ask, answer=lambda n: ["B", "A", "B"]),
+        earns=((0, "B, A, B"),),
+        nothing=((0, "B"), (0, "A, B, B")),
+        options=("--grader", "ordered"),
+    ),
+    "words in camelCase": Right(
+        rows(
+            6,
+            question=ask,
+            goldReasoning=lambda n: f"There stands {n} of what was there.",
+            lEquations=lambda n: f"x = {n} + 1",
+            answer=lambda n: n + 1,
+        ),
+        ("about the answer: goldReasoning, lEquations",),
+        unsaid=("| x = 0",),
+    ),
+    "a text that several questions share": Right(
+        rows(
+            16,
+            notes=lambda n: [JUGS, BARN, f"{JUGS} {BARN}", f"{BARN} {JUGS}"][n // 4],
+            question=ask,
+            answer=lambda n: f"thing {n}",
+        ),
+        ("Notes: {notes}",),
+    ),
+    "an answer that there is none, which the prompt asks for": Right(
+        rows(
+            24,
+            question=lambda n: f"{ask(n)} If unknown, reply 'unanswerable'.",
+            answer=lambda n: "unanswerable" if n % 3 == 0 else f"jug {n}",
+        ),
+        earns=((0, "unanswerable"), (1, "jug 1")),
+    ),
+    "options in some of the prompts": Right(
+        rows(
+            6,
+            question=lambda n: LETTERED.format(n=n) if n % 2 else ask(n),
+            answer=lambda n: f"pot {n}",
+        ),
+        ("3 questions list options",),
+        earns=((1, "B"), (1, "pot 1"), (0, "pot 0")),
+        nothing=((1, "A"), (0, "B")),
+    ),
+    "few numbers with units": Right(
+        rows(30, question=ask, answer=lambda n: f"{n % 3 + 1} jugs"),
+        ("grader: text",),
+        earns=((0, "1"), (1, "2 jugs")),
+        nothing=((0, "2"),),
+    ),
+    "quotes in a file with tabs": Right(
+        table(
+            "\t",
+            ("question", "answer"),
+            ("Who?", '"the cook'),
+            ("What?", "oil"),
+            ("Whose?", 'the cook"'),
+            ('"Halt", said who?', "Bo"),
+        ),
+        ("looked at 4 questions",),
+        earns=((1, "oil"), (3, "Bo")),
+        kind="tsv",
+    ),
+    "tabs and quotes as CSV writes them": Right(
+        'question\tanswer\n"Who said ""hi""?"\tBo\n"One\ttwo\nthree?"\tcat\n',
+        ('Who said "hi"?', "looked at 2 questions"),
+        earns=((1, "cat"),),
+        kind="tsv",
+    ),
+    "lists as numpy prints them": Right(
+        table(
+            ",",
+            ("question", "options", "answer"),
+            *((ask(n), f"\"['jug {n}' 'mug {n}']\"", f"mug {n}") for n in range(6)),
+        ),
+        ("A. jug 0", "B. mug 0"),
+        earns=((0, "B"), (0, "mug 0")),
+        kind="csv",
+    ),
+    "objects as pandas prints them": Right(
+        table(
+            ",",
+            ("question", "choices", "answerKey"),
+            *(
+                (
+                    ask(n),
+                    f"\"{{'text': array(['jug {n}', 'mug {n}'], dtype=object)}}\"",
+                    "AB"[n % 2],
+                )
+                for n in range(6)
+            ),
+        ),
+        ("A. jug 0", "B. mug 0"),
+        earns=((0, "A"),),
+        kind="csv",
+    ),
+    "dates with the time of pandas": Right(
+        rows(6, question=ask, answer=lambda n: f"2021-03-0{n + 1} 00:00:00"),
+        earns=((0, "2021-03-01"),),
+    ),
+    "one wrong answer without a semicolon": Right(
+        table(
+            ",",
+            ("Question", "Best Answer", "Incorrect Answers"),
+            *(
+                (ask(n), f"jug {n}", f"mug {n}" if n == 2 else f"mug {n}; pot {n}")
+                for n in range(5)
+            ),
+        ),
+        ("mug 0", "pot 0"),
+        earns=((2, "jug 2"),),
+        nothing=((2, "mug 2"),),
+        kind="csv",
+    ),
+    "options that the prompt names": Right(
+        rows(
+            4,
+            claim=ask,
+            left=lambda n: f"It is jug {n}.",
+            right=lambda n: f"No, mug {n}.",
+            correct_choice=lambda n: "ab"[n % 2],
+        ),
+        earns=((0, "A"), (1, "B"), (1, "No, mug 1.")),
+        nothing=((0, "B"),),
+        options=(
+            "--prompt",
+            "{claim} A. {left} B. {right}",
+            "--grader",
+            "choice",
+        ),
+    ),
+    "spellings in columns of their own": Right(
+        rows(
+            5,
+            question=ask,
+            answer_0=lambda n: f"jug {n}",
+            answer_1=lambda n: f"the {n}",
+        ),
+        ("grader: text",),
+        earns=((0, "jug 0"),),
+        options=("--expected", "answer_0"),
+    ),
+    "answers sorted by their value": Right(
+        rows(1300, question=ask, answer=lambda n: "False" if n > 1050 else "True"),
+        ("grader: choice", "1051 of 1300 answers are 'True'"),
+        earns=((0, "True"), (1299, "False")),
+    ),
+    "a list of options in the prompt, without letters": Right(
+        rows(
+            20,
+            input=lambda n: f"{ask(n)} Is it a jug?\nOptions:\n- Yes\n- No",
+            target=lambda n: ["Yes", "No"][n % 2],
+        ),
+        earns=((0, "Yes"), (1, "No")),
+        unsaid=("A. No",),
+    ),
+    "a question within an object, with its options": Right(
+        rows(
+            6,
+            question=lambda n: {
+                "stem": ask(n),
+                "choices": [
+                    {"label": "A", "text": f"jug {n}"},
+                    {"label": "B", "text": f"mug {n}"},
+                ],
+            },
+            answerKey=lambda n: "AB"[n % 2],
+        ),
+        ("A. jug 0", "What stands on shelf 0?"),
+        earns=((0, "A"), (1, "mug 1")),
+    ),
+}
+
+
+def source_of(case):
+    path = Path("..", f"data.{case.kind}")
+    if isinstance(case.records, str):
+        path.write_text(case.records)
+    else:
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in case.records))
+    return str(path)
+
+
+def made_of(source):
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    kind = runpy.run_path("../quiz.py")["Quiz"]
+    made: list[Any] = []
+    for record in read(source):
+        row = module.get("examples", module["example"])(record)
+        made += row if "examples" in module else [row]
+    return kind, made
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_kind_is_read_rightly(written, name):
+    case = RIGHT[name]
+    source = source_of(case)
+    printed = written(source, *case.options)
+    assert not printed.startswith("failed"), printed
+    for text in case.said:
+        assert text in printed
+    for text in case.unsaid:
+        assert text not in printed
+    kind, made = made_of(source)
+    for wanted, answers in ((1.0, case.earns), (0.0, case.nothing)):
+        for number, answer in answers:
+            earned = kind(made[number].task).reward(f"\\boxed{{{answer}}}")
+            assert earned == wanted, answer
+
+
+def native(asked, **task):
+    return [
+        {"responses_create_params": {"input": f"{ask(n)} {asked}"}, **task}
+        for n in range(4)
+    ]
+
+
+ASKED = {
+    "a list of texts": Asked(
+        rows(6, question=ask, answer=lambda n: [f"ash {n}", f"elm {n}"]),
+        "whether one of them is enough, all are wanted, or all in this order",
+        3,
+    ),
+    "a list of texts, and the grader text": Asked(
+        rows(6, question=ask, answer=lambda n: [f"ash {n}", f"elm {n}"]),
+        "whether one of them is enough",
+        3,
+        ("--grader", "text"),
+    ),
+    "several letters": Asked(
+        rows(
+            6,
+            question=ask,
+            options=lambda n: [f"jug {n}", f"mug {n}", f"pot {n}"],
+            label=lambda n: ["A", "C"] if n else ["B"],
+        ),
+        "all are wanted",
+        2,
+    ),
+    "a list of answers in a table": Asked(
+        table(
+            ",",
+            ("question", "answer"),
+            *((ask(n), f"\"['ash {n}', 'elm {n}']\"") for n in range(6)),
+        ),
+        "whether one of them is enough",
+        3,
+        kind="csv",
+    ),
+    "lists in some of the answers of a table": Asked(
+        table(
+            ",",
+            ("question", "answer"),
+            *(
+                (ask(n), f"ash {n}" if n % 3 else f"\"['ash {n}', 'elm {n}']\"")
+                for n in range(9)
+            ),
+        ),
+        "answer has answers of several kinds",
+        kind="csv",
+    ),
+    "a rule that is the same in all": Asked(
+        rows(
+            5,
+            rule=lambda n: "Each jug costs two crowns, and each mug costs one.",
+            question=ask,
+            answer=lambda n: n + 3,
+        ),
+        "whether rule belongs to the prompt is not clear: it is the same in all",
+        2,
+    ),
+    "a short column without which questions are the same": Asked(
+        rows(
+            18,
+            town=lambda n: ["Brint", "Harl", "Olm"][n // 6],
+            question=lambda n: ask(n % 6),
+            answer=lambda n: f"jug {n}",
+        ),
+        "town tells them apart, such as 'Brint'",
+        2,
+    ),
+    "a column that decides the answer": Asked(
+        rows(
+            8,
+            question=lambda n: f"{ask(n)} Is it a jug?",
+            finding=lambda n: ["made of clay", "made of tin", "made of ash"][n % 3],
+            answer=lambda n: ["yes", "no", "no"][n % 3],
+        ),
+        "whether finding belongs to the prompt is not clear: each of its values has one",
+        2,
+    ),
+    "many answers that there is none": Asked(
+        rows(
+            24, question=ask, answer=lambda n: "N/A" if n % 4 == 0 else f"the jug {n}"
+        ),
+        "6 of 24 answers of answer are 'N/A'",
+        2,
+    ),
+    "a definition and its term": Asked(
+        rows(12, text=lambda n: f"A jug {n} holds oil.", answer=lambda n: f"jug {n}"),
+        "ask nothing",
+    ),
+    "yes or no in a small file": Asked(
+        rows(
+            6,
+            text=lambda n: f"We sell jug {n} at noon.",
+            answer=lambda n: ["Yes", "No"][n % 2],
+        ),
+        "is yes or no, and no column asks the question",
+    ),
+    "no column of answers": Asked(
+        rows(6, question=ask, hardness_level=lambda n: ["low", "mid", "high"][n % 3]),
+        "which column is the expected answer is not clear",
+    ),
+    "a table that is a path": Asked(
+        rows(
+            5,
+            question=ask,
+            table=lambda n: f"tables/{n}/x.csv",
+            answer=lambda n: f"jug {n}",
+        ),
+        "table names files, such as 'tables/0/x.csv'",
+    ),
+    "a topic beside an answer": Asked(
+        rows(
+            6,
+            question=ask,
+            category=lambda n: ["trees", "pots"][n % 2],
+            reference=lambda n: f"jug {n}" if n % 2 else "",
+        ),
+        "the expected answer may be category, such as 'trees', or reference",
+        2,
+    ),
+    "letters that stand for something": Asked(
+        rows(
+            6,
+            premise=ask,
+            hypothesis=lambda n: f"It is jug {n}.",
+            label=lambda n: "enc"[n % 3],
+        ),
+        "label is one of c, e, n, and nothing says what they mean",
+        2,
+    ),
+    "letters of two columns": Asked(
+        rows(
+            4,
+            claim=ask,
+            left=lambda n: f"It is jug {n}.",
+            right=lambda n: f"No, mug {n}.",
+            correct_choice=lambda n: "ab"[n % 2],
+        ),
+        "neither a column nor the prompt has the options",
+        2,
+    ),
+    "numbers that may be classes": Asked(
+        rows(
+            12,
+            input=lambda n: f"{ask(n)} At what place?",
+            target=lambda n: str(2 + n % 2),
+        ),
+        "target is one of 2, 3, and nothing says what they mean",
+        2,
+    ),
+    "a question by another name, and its passage": Asked(
+        rows(
+            6,
+            story_text=lambda n: f"{JUGS} It is year {n}.",
+            query_text=ask,
+            answers=lambda n: f"jug {n}",
+        ),
+        "which column is the prompt is not clear",
+        3,
+    ),
+    "rows of NeMo Gym that ask for another form": Asked(
+        native("End with 'Final Answer: x'.", expected_answer="Bo"),
+        "4 of 4 prompts do not ask for \\boxed{}, but for",
+        1,
+    ),
+    "rows of NeMo Gym with a list": Asked(
+        native("End with 'Final Answer: [x]'.", expected_answer=["Bo", "Ann"]),
+        "whether one of them is enough",
+        3,
+    ),
+    "rows of NeMo Gym for another verifier": Asked(
+        native("", rubric="kind", minimum=3),
+        "their tasks have rubric, minimum: none is an answer",
+    ),
+    "a table without a header": Asked(
+        "Is it jug 2?,4,5,B\nIs it jug 3?,6,7,A\n",
+        "'Is it jug 2?' does not look like a column's name",
+        kind="csv",
+    ),
+    "a table without a header, and short questions": Asked(
+        "A jug,4,5,9,B\nA mug,6,7,8,A\n",
+        "'4' does not look like a column's name",
+        kind="csv",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_kind_is_asked_about_and_each_command_gets_further(written, name):
+    case = ASKED[name]
+    printed = written(source_of(case), *case.options)
+    assert printed.startswith("failed") and case.asks in printed
+    assert not Path("make_rows.py").exists()
+    start = r"(?ms)^  uv run python -m env_runtime\.rows (.*?)    # or copy with -d "
+    commands = re.findall(start, printed)
+    assert len(commands) == case.commands
+    for command in commands:
+        again = written(*shlex.split(command), "--overwrite")
+        assert not (again.startswith("failed") and case.asks in again)
+
+
+def test_rows_of_nemo_gym_are_shown_with_what_earns(written):
+    source = source_of(Asked(native("Use \\boxed{}.", expected_answer="Bo"), ""))
+    printed = written(source)
+    assert "| What stands on shelf 0? Use \\boxed{}." in printed
+    assert "expected: expected_answer, such as 'Bo'" in printed
+    assert "What earns 1.0: \\boxed{Bo}" in printed
+
+
+def test_a_passage_that_the_prompt_does_not_name_is_told(written):
+    found = rows(6, notes=lambda n: f"{JUGS} {n}", query_text=ask, answer=str)
+    printed = written(source_of(Asked(found, "")), "--prompt", "{query_text}")
+    assert "Query text: {query_text}' would show: notes" in printed
+
+
+def test_two_columns_of_answers_are_compared_in_linear_time(written):
+    def of(n):
+        return {"question": ask(n), "answer": f"jug {n}", "target": f"mug {n}"}
+
+    Path("../data.jsonl").write_text(
+        "".join(f"{json.dumps(of(n))}\n" for n in range(3000))
+    )
+    start = time.process_time()
+    assert "two columns could be the expected answer" in written("../data.jsonl")
+    assert time.process_time() - start < 10
+
+
+def test_a_date_of_a_parquet_file_is_a_date(written):
+    found = rows(6, question=ask, answer=lambda n: datetime(2021, 3, n + 1))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(found), "../data.parquet")
+    assert "What earns 1.0: \\boxed{2021-03-01}" in written("../data.parquet")
+
+
+OTHER = {
+    "another language": ({"language": "java"}, "line 1: its language is java"),
+    "no solution": ({"canonical_solution": None}, "canonical_solution is None"),
+    "no Python": ({"canonical_solution": "return x;}"}, "has no function f of Python"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_programs_that_the_sandbox_cannot_run_are_named(written, name):
+    changed, said = OTHER[name]
+    record: dict[str, Any] = {
+        "prompt": "def f(x):\n",
+        "canonical_solution": "    return x\n",
+    }
+    record |= {"entry_point": "f", "test": "def check(f): pass", **changed}
+    assert said in written(source_of(Asked([record], "")), "--tests")
+
+
+@pytest.mark.parametrize("gold", ["9 (pears)", "$13-2 k$", "8 metres"])
+def test_the_gate_writes_golds_as_people_do(gold):
+    row = {
+        "responses_create_params": {"input": "How many?"},
+        "ground_truth": [{"expected_answer": gold}],
+    }
+    solutions = {0: f"\\boxed{{{gold}}}"}
+    check_written([row], solutions, lambda _, text: Text(gold).reward(text) == 1.0)
+    with pytest.raises(GateError, match="earns less"):
+        check_written([row], solutions, lambda _, text: gold in text)
+
+
+def test_an_answer_in_several_lines_of_csv_stays_one(written):
+    with Path("../data.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["question", "answer"])
+        table.writerows([[f"{ask(n)}\nSay it.", f"jug {n}"] for n in range(5)])
+    assert "looked at 5 questions" in written("../data.csv")
