@@ -4,7 +4,7 @@
 #   makes a list of choices, and 1_000 becomes the number 1000. Quotes of the shell do not help: the value needs quotes
 #   inside of them. `gym eval run --input FILE` and other flags of NeMo Gym pass their values on without such quotes.
 # Version: hydra-core 1.3.8
-# In this project: runtime/src/env_runtime/under_gym.py passes ${oc.env:POLICY_API_KEY} and not the key. Paths: not yet.
+# In this project: runtime/src/env_runtime/under_gym.py passes ${oc.env:POLICY_API_KEY} and not the key, and quotes paths.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -2,7 +2,7 @@
 # Expected: a tool's ValueError tells the model what was wrong with its arguments, as it did with the SDK's release 1.
 # Instead: with mcp 2 the model reads "Error executing tool NAME" only. The text of a ToolError reaches it with both.
 # Versions: mcp 1.30.0, mcp 2.3.0
-# In this project: not yet. Tools of a class are not concerned: docs/tools.md says which errors a policy reads.
+# In this project: docs/from/mcp-server.md says which servers hide it. Tools of a class are not concerned.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,7 +3,7 @@
 # Instead: the module's name is the id in lower case, with _ for -. The distribution's own list of modules and its entry points
 #   are not read: for an installed package whose module has another name, the message says that it must be installed.
 # Version: verifiers 0.4.0
-# In this project: not yet. The folder verifiers/ of a project is the distribution <env>-verifiers with the module <env>_env.
+# In this project: the distribution of the folder verifiers/ has its module's name, with - for _.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
