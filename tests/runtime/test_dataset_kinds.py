@@ -503,6 +503,21 @@ ASKED = {
         native("", rubric="kind", minimum=3),
         "their tasks have rubric, minimum: none is an answer",
     ),
+    "an equation by another name": Asked(
+        rows(
+            6,
+            question=ask,
+            arithmetic=lambda n: f"( {n} + 3 ) * 2",
+            answer=lambda n: (n + 3) * 2,
+        ),
+        "whether arithmetic belongs to the prompt is not clear: it may be the solution",
+        2,
+    ),
+    "quotes that swallow a record": Asked(
+        'question\tanswer\nWho?\t"the cook\nWhat?\toil\nWhose?\nWhere?\tthe cook"\n',
+        "line 2: a quote opens there and closes in line 5, and whole records are between",
+        kind="tsv",
+    ),
     "a table without a header": Asked(
         "Is it jug 2?,4,5,B\nIs it jug 3?,6,7,A\n",
         "'Is it jug 2?' does not look like a column's name",
@@ -590,6 +605,40 @@ def test_the_gate_writes_golds_as_people_do(gold):
     check_written([row], solutions, lambda _, text: Text(gold).reward(text) == 1.0)
     with pytest.raises(GateError, match="earns less"):
         check_written([row], solutions, lambda _, text: gold in text)
+
+
+EARLIER = """
+import json
+import re
+import sys
+from pathlib import Path
+from env_runtime.graders import INSTRUCTIONS, Choice
+from env_runtime.rows import Example, Record, filled, functions_in, golds_of
+from env_runtime.rows import labels_of, last_box, letter_of, options_of, shuffled, with_images
+
+PROMPT = "{question}"
+
+def example(record: Record) -> Example | None:
+    if record["question"] in (None, ""):
+        return None
+    options = options_of(record["choices"])
+    expected = letter_of(record["answer"], range(26))
+    if not Choice.takes(expected, options):
+        return None
+    parts = [filled(PROMPT, record), Choice.listed(options), INSTRUCTIONS]
+    task = {"options": options, "expected_answer": expected}
+    return Example("\\n\\n".join(parts), task)
+"""
+
+
+def test_a_make_rows_of_an_earlier_release_makes_the_same_rows(written):
+    found = rows(
+        6, question=ask, choices=lambda n: [f"jug {n}", "mug"], answer=lambda n: n % 2
+    )
+    written(source_of(Asked(found, "")))
+    _, made = made_of("../data.jsonl")
+    Path("make_rows.py").write_text(EARLIER)
+    assert made_of("../data.jsonl")[1] == made
 
 
 def test_an_answer_in_several_lines_of_csv_stays_one(written):

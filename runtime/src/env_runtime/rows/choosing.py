@@ -52,6 +52,9 @@ from .records import Record
 CODE = re.compile(
     r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
 )
+EQUATION = re.compile(
+    r"[\s\d.,()+*/=%^xXyN-]*\d\s*[-+*/^%]\s*[(\d][\s\d.,()+*/=%^xXyN-]*"
+)
 CLAIMS = ("claim", "statement", "hypothesis")
 # A form of answers that a prompt may ask for
 FORM = re.compile(
@@ -390,6 +393,10 @@ class Chooser(Golds):
             return "no text"
         if all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in texts):
             return "a name or a number"
+        if self._share(texts, is_equation) > 0.8:
+            return self._may_belong(
+                column, "it may be the solution, as an equation", texts
+            )
         if self._decides(column):
             why = "each of its values has one answer"
             return self._may_belong(column, why, texts)
@@ -514,3 +521,8 @@ class Chooser(Golds):
                 f"{count} of {answers.total()} answers are {most!r}: a policy that always says "
                 "so earns as much"
             )
+
+
+def is_equation(text: str) -> bool:
+    """Whether a text is arithmetic, such as ( 9 - 4 ) = X."""
+    return len(text) < 200 and EQUATION.fullmatch(text) is not None

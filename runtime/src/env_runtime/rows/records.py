@@ -356,11 +356,12 @@ def _items(path: Path, name: str, items: list[dict[str, Any]]) -> Iterator[Recor
 def _separated(path: Path, delimiter: str) -> Iterator[Record]:
     """The records of a CSV or TSV file, whose first line names the columns."""
     csv.field_size_limit(2**31 - 1)  # by default 128 KiB; it is the process's
-    read = 0
+    read, seen = 0, list[str]()  # seen: the lines of a record
 
     def lines() -> Iterator[str]:
         nonlocal read
         for read, line in _lines(path):  # noqa: B007 - the fields begin at its line
+            seen.append(line)
             yield line
 
     file = lines()
@@ -383,6 +384,16 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             )
             raise RolloutError(f"{path}, line {start}: {wrong}") from None
         place, start = f"{path}, line {start}", read + 1
+        within = [
+            line for line in seen[1:-1] if line.count(delimiter) == len(columns) - 1
+        ]
+        if delimiter == "\t" and columns and within:
+            raise RolloutError(
+                f"{place}: a quote opens there and closes in line {read}, and whole records are "
+                f"between, such as {one_line(within[0], 80)!r}: give each line all fields, so "
+                "that quotes are text, or close the field"
+            )
+        seen.clear()
         if fields is None:
             return
         if not fields:
