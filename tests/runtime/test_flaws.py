@@ -57,13 +57,17 @@ class Contains(Base):
 class AnyTry(Base):
     """Every guess counts, not only the first."""
 
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.tries: list[str] = []
+
     def guess(self, city: str) -> str:
         """Guess a city."""
-        self.said += f"{city}\n"
+        self.tries.append(city)
         return "noted"
 
     def reward(self) -> float:
-        return float(self.task["city"] in self.said.split("\n"))
+        return float(self.task["city"] in self.tries)
 
 
 class Answers:
@@ -321,11 +325,14 @@ class LooksUp(TellsTheAnswer):
 
 
 class TellsInMessages(Base):
-    """A wrong message is told the right one, and may be corrected."""
+    """A wrong message is told the right one, and may be corrected once."""
 
-    guess = None
+    guess, tries = None, 0
 
     def reply(self, answer: str) -> str | None:
+        self.tries += 1
+        if self.tries > 2:
+            return None
         self.said, wanted = answer, f"the city of {self.task['city']}"
         again = f"No, I wanted to hear {wanted}. Once more: which?"
         return None if answer == wanted else again
@@ -336,10 +343,6 @@ class TellsInMessages(Base):
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
         return [f"the city of {task['city']}"]
-
-    @staticmethod
-    def shallow(task: dict[str, Any]) -> Any:
-        return ["Is it a city?"]
 
 
 class ListsThem(AnyTry):
@@ -356,16 +359,16 @@ class ListsThemOnce(ListsThem):
     """As ListsThem, but the first city counts."""
 
     def reward(self) -> float:
-        return float(self.said.split("\n")[0] == self.task["city"])
+        return float(self.tries[:1] == [self.task["city"]])
 
 
 class Thanks(Base):
-    """A customer who is content after any three kind words."""
+    """A customer who is content after any three right messages."""
 
     guess, patience = None, 3
 
     def reply(self, answer: str) -> str | None:
-        self.patience -= answer.count("Thank") + answer.count(self.task["city"])
+        self.patience -= answer in ("Thank you.", f"Thank you, {self.task['city']}.")
         return "I am not content." if self.patience > 0 else None
 
     def reward(self) -> float:
@@ -373,36 +376,128 @@ class Thanks(Base):
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
-        return [f"Thank you, {task['city']}.", "Thank you. Thank you."]
-
-    @staticmethod
-    def shallow(task: dict[str, Any]) -> Any:
-        return ["Sorry."]
+        return [f"Thank you, {task['city']}.", "Thank you.", "Thank you."]
 
 
 class AsksTheSame(Thanks):
-    """As Thanks, but each kind word counts once."""
+    """As Thanks, but each right message counts once."""
 
-    heard = ""
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.heard: set[str] = set()
 
     def reply(self, answer: str) -> str | None:
-        self.heard += answer
+        self.heard.add(answer)
         return None if self.reward() else "I am not content."
 
     def reward(self) -> float:
-        return float(self.task["city"] in self.heard and "Sorry" in self.heard)
+        return float(self.heard >= {*self.oracle(self.task)})
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
         return [f"Thank you, {task['city']}.", "Sorry."]
 
 
-class Unattacked(AsksTheSame):
-    """No player of its own says anything."""
+class Talks(Base):
+    """A customer who wants to hear of a city, and then a goodbye."""
+
+    guess = None
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.heard: list[str] = []
+
+    def reply(self, answer: str) -> str | None:
+        self.heard.append(answer)
+        return None if "Bye" in answer else "Go on."
+
+    def city(self) -> str:
+        said = self.heard[-2] if self.heard[1:] else ""
+        found = re.fullmatch(r"It is (.*)\.", said)
+        return found[1].strip() if found else ""
+
+    def reward(self) -> float:
+        return float(self.heard[-1:] == ["Bye."] and self.right(self.city()))
+
+    def right(self, said: str) -> bool:
+        return said == self.task["city"]
 
     @staticmethod
-    def shallow(task: dict[str, Any]) -> Any:
-        return []
+    def oracle(task: dict[str, Any]) -> Any:
+        return ["Hello.", f"It is {task['city']}.", "Bye."]
+
+
+class TalksOfMany(Talks):
+    def right(self, said: str) -> bool:
+        return self.task["city"] in said
+
+
+class TalksOfAny(Talks):
+    def right(self, said: str) -> bool:
+        return said in CITIES
+
+
+class TalksInPart(Talks):
+    def right(self, said: str) -> bool:
+        return bool(said) and said in self.task["city"]
+
+
+class Parrot(Talks):
+    def reward(self) -> float:
+        return float(
+            any(self.task["city"] in one and "number" in one for one in self.heard)
+        )
+
+
+class Patient(Talks):
+    """Any of the messages may be right, and there is no end of them."""
+
+    def reward(self) -> float:
+        return float(f"It is {self.task['city']}." in self.heard)
+
+
+class Books(Base):
+    """The guess counts. What is said is polite, and ends the episode."""
+
+    ended = False
+
+    def reply(self, answer: str) -> str | None:
+        self.ended |= "goodbye" in answer
+        return None if self.ended else "Well?"
+
+    def reward(self) -> float:
+        return float(self.ended and super().reward())
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        city = task["city"]
+        return [f"To {city}?", ("guess", {"city": city}), f"Enjoy {city}, goodbye."]
+
+
+class Deaf(Books):
+    """Nobody listens."""
+
+    def reply(self, answer: str) -> str | None:
+        return "Well?"
+
+    def reward(self) -> float:
+        return float(self.said == self.task["city"])
+
+
+class LastCounts(Answers):
+    """Beside reply(), the last message is graded."""
+
+    def reply(self, answer: str) -> str | None:
+        return "Are you sure?" if answer == "Hello." else None
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return ["Hello.", task["city"]]
+
+
+class LastContains(LastCounts):
+    def reward(self, answer: str) -> float:
+        return float(self.task["city"] in answer)
 
 
 class Kitchen(Base):
@@ -677,6 +772,23 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             r"repeats one message, 10 times, .* 8 of 8 rows \(it called 'Thank you, quito\.'",
         ),
         (
+            TalksOfMany,
+            PLAIN,
+            "crowd",
+            r"lists many answers.* \(it called 'Hello\.', 'It is lima\., .*It is quito",
+        ),
+        (TalksOfAny, PLAIN, "form", r"submits another row's answer .* 8 of 8"),
+        (TalksInPart, PLAIN, "fragment", r"submits 'e' each time earns the full"),
+        (Parrot, "Say {city}, number {n}.", "echo", "only repeats the prompt earns"),
+        (
+            Talks,
+            LEAKY,
+            "leak",
+            r"part of the prompt \(part in brackets 1 from the end\)",
+        ),
+        (Patient, LISTED, "candidates", r"one after the other .* on 8 of 8"),
+        (LastContains, PLAIN, "crowd", r"lists many answers.* on 8 of 8"),
+        (
             Kitchen,
             "Cook {city}: wash, cut, boil. Then serve it.",
             "early",
@@ -752,21 +864,6 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         assert f"; {', '.join(meant)} meant" in note
 
 
-def test_a_class_that_talks_is_weak_until_a_player_of_its_own_talks(look):
-    """The gate says what it does not look for in messages, and what to do."""
-    note, _, _ = look(Unattacked, rows(PLAIN)).partition("\n")
-    assert note.startswith("WEAK looked for ")
-    assert note.count("; not for ") == 1
-    assert (
-        "; not for echo, leak, crowd, form, fragment, candidates in messages: the gate "
-        "plays them in calls and last messages only, so write a shallow player that "
-        "talks, see A class that talks in docs/grading.md of the template; " in note
-    )
-    assert look(AsksTheSame, rows(PLAIN)).startswith("looked for ")
-    note = look(Unattacked, rows(PLAIN), ["echo", "leak"])
-    assert "; not for crowd, form, fragment, candidates in messages: " in note
-
-
 @pytest.mark.parametrize(
     ("kind", "prompt"),
     [
@@ -784,6 +881,11 @@ def test_a_class_that_talks_is_weak_until_a_player_of_its_own_talks(look):
         (LastWord, PLAIN),
         (ListsThemOnce, PLAIN),
         (AsksTheSame, PLAIN),
+        (Talks, PLAIN),
+        (Talks, LISTED),
+        (Books, "Book {city}, number {n}."),
+        (Deaf, "Book {city}, number {n}."),
+        (LastCounts, PLAIN),
         (LooksUp, PLAIN),
         (Detective, LISTED),
         (Library, "Take {city}, please."),
@@ -800,6 +902,31 @@ def test_an_honest_grade_is_left_alone(look, kind, prompt):
         r"looked for \d+ flaws of grades in 8 rows: [\w, ]+; `uv run pytest` attacks the "
         "grade further",
         note,
+    )
+
+
+def test_graded_pins_a_message(look):
+    assert "reply.answer" in look(Talks, rows(PLAIN), graded=["reply.answer"])
+    with pytest.raises(GateError, match=r"`graded` names reply\.answer, but another"):
+        look(Deaf, rows("Book {city}, number {n}."), graded=["reply.answer"])
+
+
+def test_a_talker_whose_model_is_a_stand_in_is_weak(look):
+    """The line says which flaws were not looked for, with the one cause."""
+
+    class Asks(Talks):
+        def __init__(self, task: dict[str, Any], user: Any) -> None:
+            super().__init__(task)
+
+        @staticmethod
+        def stand_in(model: str, prompt: str) -> str:
+            return "Well?"
+
+    note, _, _ = look(Asks, rows(PLAIN)).partition("\n")
+    assert note.startswith("WEAK looked for ")
+    assert note.count("; not for ") == 1
+    assert re.search(
+        r"; not for echo, leak, .*: stand_in\(\) answers in place of USER_MODEL;", note
     )
 
 
@@ -870,7 +997,7 @@ def test_an_unknown_name_is_not_meant(look):
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
     few = "WEAK looked for 2 flaws of grades in 2 rows: echo, outside; not for leak, crowd, "
-    few += "form, constant, fragment: they need 4 rows"
+    few += "form, fragment, constant: they need 4 rows"
     assert look(Answers, rows(LEAKY, 2)).startswith(few)
     with pytest.raises(GateError, match="only repeats the prompt"):
         look(Contains, rows(LISTED, 1))

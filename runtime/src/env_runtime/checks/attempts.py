@@ -5,6 +5,7 @@ import contextlib
 import copy
 import json
 import logging
+import os
 import re
 import time
 from collections import Counter, defaultdict
@@ -21,6 +22,7 @@ from ..episode.tools import tools_of
 from ..episode.types import REPLY, Calls, Row, Solution
 from ..errors import GateError, NoOracleError
 from ..evaluation.episodes import LocalEpisode, Refusal
+from ..evaluation.policies import NONSENSE
 from ..evaluation.rows import row_name
 from ..project import of_class
 from ..settings import Limits
@@ -36,7 +38,7 @@ CANDIDATES = 40  # the most parts of a text that are tried
 # The share of rows on which a policy must earn the full reward. Below, it may be luck: of
 # four letters, one is right.
 MOST, HALF = 0.8, 0.5
-SURPLUS = 2  # calls beyond the oracle's, which were wrong tries
+MESSAGES = 3  # the oracle's last messages, which are tried
 DIFFERENT = 3  # fewer different answers are those of a yes or a no
 FEWEST_ROWS = 4  # on fewer rows, luck cannot be told from a flaw
 
@@ -80,6 +82,40 @@ class Flaw:
 
 
 FLAWS: dict[str, Flaw] = {}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place of the oracle's solutions whose text differs from row to row.
+
+    It is the answer, the last call's only text, or a message.
+    """
+
+    message: int  # which message, from the end (1); 0 for an answer, or a call
+    texts: dict[int, str]  # what the oracle says there, by the rows' numbers
+    before: str  # what all texts begin with, such as `<city>`
+    after: str  # what all of them end with
+
+    @property
+    def is_form(self) -> bool:
+        """Whether the texts have anything in common."""
+        return bool(self.before or self.after)
+
+    def inner(self, text: str) -> str:
+        """The part of a text that differs from row to row."""
+        return text[len(self.before) : len(text) - len(self.after)]
+
+    def filled(self, inner: str) -> str:
+        return f"{self.before}{inner}{self.after}"
+
+
+def slot_of(message: int, texts: dict[int, str]) -> Slot:
+    before = os.path.commonprefix([*texts.values()])
+    before = re.sub(r"[\w.+-]*$", "", before)  # 1 of 12 and 14 is no form
+    ends = [text[len(before) :][::-1] for text in texts.values()]
+    after = re.sub(r"^(?:\.?\w)*", "", os.path.commonprefix(ends)[::-1])
+    return Slot(message, texts, before, after)
+
 
 # Seconds of what is done
 Spent = defaultdict[str, float]
@@ -136,6 +172,7 @@ class Attempt(LocalEpisode):
         return answer
 
     async def say(self, text: str) -> Answer | None:
+        self._said = text  # a reward(answer) beside reply() gets the last message
         answer = await super().say(text)
         self.calls.append((REPLY, {"answer": text}))
         self.outputs += [answer.output] if answer else []
@@ -328,16 +365,17 @@ class FlawCheck:
         return [results[number] for number in sorted(results)]
 
     async def played(
-        self, row: Row, calls: Calls, answer: str = "", who: str = ""
+        self, row: Row, calls: Calls, answer: str = "", who: str | None = ""
     ) -> tuple[Attempt, float]:
         """An episode in which these calls were made, and its reward.
 
-        `who` is the name of the policy that made them, if it knows no solution.
+        `who` is the name of the policy that made them, if it knows no solution, and None
+        if a blind policy made calls of the oracle.
         """
         async with self._free, self.episode(row) as attempt:
             await attempt.play(calls)
             reward = await attempt.reward(answer)
-        if not who and self.flaw and self.flaw.blind:
+        if who == "" and self.flaw and self.flaw.blind:
             who = self.flaw.name
         if who:
             rewards = self.earned[who]
@@ -390,19 +428,92 @@ class FlawCheck:
         ]
         return texts[0] if len(texts) == 1 and calls[-1][0] != REPLY else None
 
+    def slots(self, rows: Iterable[int]) -> list[Slot]:
+        """The places of the oracle's solutions whose texts differ, of these rows.
+
+        These are the answer, or the last call's only text, and the last messages.
+        """
+        numbers = [*rows]
+        found: dict[int, dict[int, str]] = defaultdict(dict)
+        for number in numbers:
+            row = self.rows[number]
+            if (value := self.value(row)) is not None:
+                found[0][number] = value
+            for place, step in enumerate(self._messages(row)[:MESSAGES], start=1):
+                found[place][number] = self.oracle(row).calls[step][1]["answer"]
+        return [
+            slot_of(place, texts)
+            for place, texts in sorted(found.items())
+            if len({*texts.values()}) >= DIFFERENT
+        ]
+
+    def says(self, row: Row) -> bool:
+        """Whether the oracle submits a text, or says something, in a row."""
+        return self.value(row) is not None or bool(self._messages(row))
+
+    def _messages(self, row: Row) -> list[int]:
+        """The places of the oracle's messages among its calls, the last one first."""
+        calls = self.oracle(row).calls
+        return [n for n, (name, _) in enumerate(calls) if name == REPLY][::-1]
+
     async def submitted(
-        self, row: Row, text: str, who: str = ""
+        self,
+        row: Row,
+        text: str | None,
+        who: str | None = "",
+        slot: Slot | None = None,
     ) -> tuple[Attempt, float]:
-        """The oracle's episode with `text` in place of what it submits."""
-        calls, answer = self.oracle(row).calls, text
-        if not self.declared.ends_with_answer:
+        """The oracle's episode with `text` in place of what it submits.
+
+        With a slot of a message, it is in place of that message, and None leaves it out.
+        """
+        calls, answer = [*self.oracle(row).calls], text or ""
+        if slot and slot.message:
+            step = self._messages(row)[slot.message - 1]
+            new = [] if text is None else [(REPLY, {"answer": text})]
+            who = who if len(calls) == 1 else None
+            calls, answer = [*calls[:step], *new, *calls[step + 1 :]], ""
+        elif not self.declared.ends_with_answer:
             *before, (name, sent) = calls
-            new = {
-                key: text if isinstance(value, str) else value
+            changed = {
+                key: answer if isinstance(value, str) else value
                 for key, value in sent.items()
             }
-            calls, answer = [*before, (name, new)], ""
+            calls, answer = [*before, (name, changed)], ""
         return await self.played(row, calls, answer, who)
+
+    def around(self, rows: Iterable[int]) -> tuple[Calls, Calls]:
+        """The messages with which each of these rows' solutions begins, and ends."""
+        plans = [self.oracle(self.rows[number]).calls for number in rows]
+        shortest = min(plans, key=len, default=[])
+        opening: Calls = []
+        closing: Calls = []
+        for place, step in enumerate(shortest[:-1]):
+            if step[0] != REPLY or any(plan[place] != step for plan in plans):
+                break
+            opening.append(step)
+        for step in shortest[: len(opening) : -1]:
+            place = len(shortest) - len(closing) - 1
+            back = place - len(shortest)
+            if step[0] != REPLY or any(plan[back] != step for plan in plans):
+                break
+            closing.insert(0, step)
+        return opening, closing
+
+    async def reads(self, row: Row, slot: Slot) -> bool:
+        """Whether the reward depends on what is said in the slot.
+
+        A message may only be there to be polite, or to end the episode: then it earns as
+        much without what differs from row to row, as nonsense, or if it is left out.
+        """
+        if not slot.message:
+            return True
+        bare = [slot.filled("")] if slot.is_form else []
+        for text in [*bare, NONSENSE, None]:
+            _, reward = await self.submitted(row, text, "", slot)
+            if self.full(row, reward):
+                return False
+        return True
 
     def samples(self, *, high: bool = False) -> Calls:
         """A valid but senseless call of each tool."""

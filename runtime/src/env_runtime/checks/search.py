@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..command_line import counted
 from ..episode.tasks import baseline_reward
-from ..episode.types import REPLY, Row
+from ..episode.types import Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
 from ..project import of_class
@@ -37,14 +37,6 @@ from .state import changed, state_of
 HIGH_FLOOR = 0.3
 
 LATE = "there was no time"
-
-
-# Flaws that are not looked for in the messages that reply() answers, and why
-UNSAID = ["echo", "leak", "crowd", "form", "fragment", "candidates"]
-NO_TALKER = (
-    "the gate plays them in calls and last messages only, so write a shallow player that "
-    f"talks, see A class that talks in {GRADING}"
-)
 
 
 @dataclass
@@ -77,11 +69,14 @@ def find_flaws(
     if own.runs_commands:  # each call takes a while
         wanted = [flaw for flaw in wanted if not flaw.slow]
     wanted = [flaw for flaw in wanted if flaw.name not in check.meant]
+    left = [
+        name for name in FLAWS if FLAWS[name] not in wanted and name not in check.meant
+    ]
     with without_log():
-        return asyncio.run(_look(check, wanted))
+        return asyncio.run(_look(check, wanted, left))
 
 
-async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
+async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked:
     # In how many rows each flaw was looked for that had something to play
     looked: dict[str, int] = {}
     causes: dict[str, list[str]] = {}  # why the others were not looked for
@@ -129,16 +124,16 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
         await asyncio.gather(*tasks, table, return_exceptions=True)
         raise
     misses, causes["there was no time, or nothing can be played"] = table.result()
-    unsaid = [name for name in UNSAID if name not in check.meant]
-    if check.declared.replies and unsaid and not _has_talker(check):
-        causes[NO_TALKER] = [f"{', '.join(unsaid)} in messages"]
+    if check.declared.replies and left:
+        causes[_why_no_texts(check)] = left
     rows = max(looked.values(), default=0)
     names = [flaw.name for flaw in FLAWS.values() if flaw.name in looked]
     count, where = counted(len(looked), "flaw"), counted(rows, "row")
     text = f"looked for {count} of grades in {where}"
     text += f": {', '.join(names)}" if names else ""
-    for cause, left in causes.items():
-        text += f"; not for {', '.join(left)}: {cause}" if left else ""
+    for cause, lacking in causes.items():
+        lacking.sort(key=[*FLAWS, *lacking].index)
+        text += f"; not for {', '.join(lacking)}: {cause}" if lacking else ""
         if cause == LATE:
             with contextlib.suppress(TimeoutError, RolloutError, ValueError):
                 slow = await check.slow_reward()
@@ -149,18 +144,14 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
     return Looked(text, any(causes.values()), check.earned)
 
 
-def _has_talker(check: FlawCheck) -> bool:
-    """Whether one of the author's own shallow players says something in the first row."""
-    from .splits import players_of, steps_of_player
-
-    kind = check.domain_class
-    for name, player in players_of(kind).items():
-        for row in check.rows[:1]:
-            with contextlib.suppress(RolloutError, ValueError):
-                calls, _ = steps_of_player(kind, row, name, player)
-                if any(tool == REPLY for tool, _ in calls):
-                    return True
-    return False
+def _why_no_texts(check: FlawCheck) -> str:
+    """Why no text is put into the class's messages."""
+    if check.declared.models_not_set:
+        keys = " and ".join(f"{n.upper()}_MODEL" for n in check.declared.models_not_set)
+        return f"stand_in() answers in place of {keys}"
+    if check.declared.runs_commands:
+        return "a text may be a command"
+    return "each row has tools of its own"
 
 
 def floor_note(
