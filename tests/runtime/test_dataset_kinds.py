@@ -339,6 +339,15 @@ ASKED = {
         "whether one of them is enough, all are wanted, or all in this order",
         3,
     ),
+    "a list of sentences": Asked(
+        rows(
+            6,
+            question=ask,
+            answer=lambda n: [f"{JUGS} Day {n}.", f"{BARN} Day {n} is over."],
+        ),
+        "whether one of them is enough",
+        2,
+    ),
     "a list of texts, and the grader text": Asked(
         rows(6, question=ask, answer=lambda n: [f"ash {n}", f"elm {n}"]),
         "whether one of them is enough",
@@ -629,6 +638,13 @@ def example(record: Record) -> Example | None:
     task = {"options": options, "expected_answer": expected}
     return Example("\\n\\n".join(parts), task)
 """
+
+
+def test_a_judge_reads_a_list_of_references_as_one_text(written):
+    found = rows(6, question=ask, answer=lambda n: [JUGS, BARN])
+    written(source_of(Asked(found, "")), "--grader", "judge")
+    kind, [row, *_] = made_of("../data.jsonl")
+    assert kind.oracle(row.task) == f"{JUGS}\nor: {BARN}"
 
 
 def test_a_make_rows_of_an_earlier_release_makes_the_same_rows(written):

@@ -34,6 +34,7 @@ from .columns import (
     PASSAGE,
     PROMPTS,
     SAME,
+    SHORT,
     folded,
     is_number,
     is_texts,
@@ -397,7 +398,8 @@ class Chooser(Golds):
             return self._may_belong(
                 column, "it may be the solution, as an equation", texts
             )
-        if self._decides(column):
+        is_long = median(len(text.split()) for text in texts) > SHORT
+        if not is_long and self._decides(column):
             why = "each of its values has one answer"
             return self._may_belong(column, why, texts)
         if self._leaks(column):

@@ -192,6 +192,10 @@ class Looked:
         """Whether the gold's column names an option by its name alone."""
         return folded(self.plan.expected.column) in INDEXES
 
+    def _are_short(self, values: Iterable[Any]) -> bool:
+        """Whether nearly all values are compared as texts."""
+        return self._share(map(as_text, values), is_short) >= FIT
+
     def _main(self) -> str:
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
 
@@ -293,7 +297,7 @@ class Looked:
             name
             for name in self.columns
             if name not in used
-            and folded(name) not in CONTEXTS
+            and folded(name) not in (*CONTEXTS, *OPTIONS)
             and not words_in(name) & {*ABOUT}
             and isinstance(self._first(name), str | int | float | list)
         ]

@@ -28,6 +28,7 @@ from .columns import (
     PROMPTS,
     QUESTIONS,
     RULES,
+    SENTENCE,
     TESTS,
     YES_NO,
     Looked,
@@ -317,6 +318,9 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
         return None
     form = f". {looked.form}, which these graders read" * bool(looked.form)
     graders = ("all", "ordered") if has_options else ("any", "all", "ordered")
+    parts = [part for one in lists for part in one]
+    if looked._share(parts, SENTENCE.fullmatch) > 0.5 or not looked._are_short(parts):
+        graders = ("judge", "any")
     return Doubt(
         f"{path.column} has lists, such as {max(lists[:20], key=len)!r:.80}, and whether one of "
         f"them is enough, all are wanted, or all in this order, is not clear{form}",

@@ -215,7 +215,7 @@ class Golds(Asking):
     def _refuse_two(self, found: list[str]) -> None:
         """Raise RolloutError if another column could be the gold, and says another."""
         first = self._values(self._path(found[0]))
-        if not self._are_golds(first):
+        if not self._are_short(first):
             return
         path = self._path(found[0])
         for other in found[1:]:
@@ -227,7 +227,7 @@ class Golds(Asking):
                 for r in self.records
                 if not is_empty(a := path.of(r)) and not is_empty(b := others.of(r))
             ]
-            golds = self._are_golds([b for _, b in pairs])
+            golds = self._are_short([b for _, b in pairs])
             if golds and not self._agree(found[0], other, pairs):
                 self._doubt(
                     f"two columns could be the expected answer: {found[0]}, such as "
@@ -235,9 +235,6 @@ class Golds(Asking):
                     {"expected": found[0]},
                     {"expected": other},
                 )
-
-    def _are_golds(self, values: list[Any]) -> bool:
-        return self._share(map(as_text, values), is_short) >= FIT
 
     def _agree(self, one: str, other: str, pairs: list[tuple[Any, Any]]) -> bool:
         """Whether two columns say the same: the same text, or always one for the other."""

@@ -214,6 +214,8 @@ class Columns:
         task = {"id": record.get("id")} if self.has_id else {}
         if self.grader == "judge":
             task["question"] = prompt
+            if isinstance(gold, list):  # one of them is enough
+                gold = "\nor: ".join(map(as_text, gold))
         if options is not None:
             task["options"] = options
         task[self.key] = gold
