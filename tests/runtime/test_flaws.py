@@ -1021,6 +1021,7 @@ def test_an_empty_form_that_earns_a_little_is_named(look):
 def test_two_answers_to_one_prompt_are_found(look):
     with pytest.raises(GateError, match=r"7 of 8 rows have the prompt of another row"):
         look(Answers, rows(ONE_PROMPT))
+    assert look(Answers, rows(ONE_PROMPT), ["golds"]).startswith("looked for ")
 
     class Either(Answers):
         def reward(self, answer: str) -> float:
@@ -1160,7 +1161,8 @@ def test_each_flaw_is_in_every_place():
     assert set(re.findall(r"^### `(\w+)`$", page, re.MULTILINE)) == {*FLAWS}
     assert all(flaw.cure for flaw in FLAWS.values())
     tests = [
-        ROOT / f"tests/runtime/{name}.py" for name in ("test_flaws", "test_flaws_owned")
+        ROOT / f"tests/runtime/{name}.py"
+        for name in ("test_flaws", "test_flaws_owned", "test_flaws_programs")
     ]
     tested = "".join(path.read_text() for path in tests)
     assert [name for name in FLAWS if f'"{name}"' not in tested] == []

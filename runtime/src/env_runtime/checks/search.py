@@ -13,7 +13,7 @@ from ..episode.types import Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
 from ..project import of_class
-from . import attempts, flaws, state_flaws  # noqa: F401 - they fill FLAWS
+from . import attempts, flaws, programs, state_flaws  # noqa: F401 - they fill FLAWS
 from .attempts import (
     DIFFERENT,
     ENOUGH_ROWS,
