@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from env_runtime import project
+from env_runtime.episode.tools import tools_of
 from env_runtime.server import SessionServer
 from env_runtime.testing.attacks import TestAttacks as GradeAttacks
 from env_runtime.testing.attacks import TestConversation as Attacks
@@ -161,6 +163,22 @@ class GradesABox(Guest):
         return ["\\boxed{20}"]
 
 
+class Searches(Guest):
+    """A tool searches with what the policy wrote."""
+
+    reply = None  # type: ignore[assignment]
+
+    def note(self, text: str) -> str:
+        """Note when the guest comes."""
+        found = re.search(r"^(\w+\s?)+ at (\d+)$", text)
+        self.heard.append(found[2] if found else "")
+        return "noted"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("note", {"text": f"Table at {HOUR}"})]
+
+
 def long_message(loads, kind: type) -> str:
     """The complaint of the test over the class; "" if it passes."""
     loads(kind)
@@ -173,9 +191,16 @@ def long_message(loads, kind: type) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "method"),
-    [(Backtracks, "reply"), (LooksAhead, "reply"), (GradesABox, "reward")],
+    [
+        (Backtracks, "reply"),
+        (LooksAhead, "reply"),
+        (GradesABox, "reward"),
+        (Searches, "note"),
+    ],
 )
-def test_a_message_that_holds_up_other_episodes_is_named(loads, kind, method):
+def test_a_text_that_holds_up_other_episodes_is_named(loads, monkeypatch, kind, method):
+    served = [*tools_of(kind)]
+    monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
     complaint = long_message(loads, kind)
     assert complaint.startswith(f"{kind.__name__}.{method}() took ")
     assert "see `Long messages` in docs/your-own-class.md" in complaint
@@ -183,5 +208,5 @@ def test_a_message_that_holds_up_other_episodes_is_named(loads, kind, method):
 
 def test_a_class_that_reads_long_messages_quickly_passes(loads):
     assert long_message(loads, Guest) == ""
-    with pytest.raises(pytest.skip.Exception, match="reads no message"):
+    with pytest.raises(pytest.skip.Exception, match="reads no text"):
         long_message(loads, type("Deaf", (Guest,), {"reply": None}))

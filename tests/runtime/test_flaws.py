@@ -735,7 +735,7 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
         ),
         (
             Distance,
-            "Which number is meant?",
+            "Which number has {city}?",
             "outside",
             r"the (?:answer|argument) \S+ breaks the grade: Distance.reward",
         ),
@@ -824,7 +824,7 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
         (EmptyPasses, PLAIN, "constant", r"always answers '\{\}' .* 8 of 8 rows"),
         (
             FailurePasses,
-            "Which one?",
+            "Which one is {city}?",
             "constant",
             r"always answers '\{\}' .* [78] of 8 rows",
         ),
@@ -864,6 +864,201 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         assert f"; {', '.join(meant)} meant" in note
 
 
+# ------------------------------------------------------------------ inside of a form
+
+
+class InTag(Answers):
+    """The city in a tag, as it is."""
+
+    def reward(self, answer: str) -> float:
+        found = re.fullmatch(r"<city>(.*)</city>", answer.strip(), re.DOTALL)
+        return self.right(found[1] if found else None)
+
+    def right(self, said: str | None) -> float:
+        return float(said == self.task["city"])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return f"<city>{task['city']}</city>"
+
+
+class ListInTag(InTag):
+    def right(self, said: str | None) -> float:
+        return float(self.task["city"] in (said or "").split(", "))
+
+
+class LinesInTag(InTag):
+    def right(self, said: str | None) -> float:
+        return float(self.task["city"] in (said or "").split("\n"))
+
+
+class HedgeInTag(InTag):
+    def right(self, said: str | None) -> float:
+        return float(self.task["city"] in (said or "").split(" or "))
+
+
+class TagOfAny(InTag):
+    """Any of several tags may be right."""
+
+    def reward(self, answer: str) -> float:
+        return float(self.task["city"] in re.findall(r"<city>(.*?)</city>", answer))
+
+
+class EmptyTagEarns(InTag):
+    def right(self, said: str | None) -> float:
+        return 0.0 if said is None else max(super().right(said), 0.1)
+
+
+class FormOnly(InTag):
+    def right(self, said: str | None) -> float:
+        return float(said is not None and said.isalpha())
+
+
+class PartOfTag(InTag):
+    def right(self, said: str | None) -> float:
+        return float(
+            bool(said) and len(said or "") < 9 and (said or "") in self.task["city"]
+        )
+
+
+class EchoInTag(InTag):
+    def right(self, said: str | None) -> float:
+        return float("Number" in (said or "") and self.task["city"] in (said or ""))
+
+
+class NearNumber(Answers):
+    """`nan` is not further away than allowed."""
+
+    def reward(self, answer: str) -> float:
+        try:
+            return 0.0 if abs(float(answer) - self.task["n"]) > 0.1 else 1.0
+        except ValueError:
+            return 0.0
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return str(task["n"])
+
+
+class NearestNumber(NearNumber):
+    def reward(self, answer: str) -> float:
+        try:
+            return float(abs(float(answer) - self.task["n"]) <= 0.1)
+        except ValueError:
+            return 0.0
+
+
+class NanInBox(NearNumber):
+    def reward(self, answer: str) -> float:
+        found = re.fullmatch(r"\\boxed\{(.*)\}", answer)
+        return super().reward(found[1]) if found else 0.0
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return f"\\boxed{{{task['n']}}}"
+
+
+class Obeys(Answers):
+    """A judge that believes what it reads."""
+
+    def reward(self, answer: str) -> float:
+        return float("right answer" in answer or super().reward(answer))
+
+
+class WearsOut(Answers):
+    """What was graded is taken from the list."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.left = [task["city"]]
+
+    def reward(self, answer: str) -> float:
+        if answer not in self.left:
+            return 0.0
+        self.left.remove(answer)
+        return 1.0
+
+
+ONE_PROMPT = "Which capital is meant?"
+
+
+@pytest.mark.parametrize(
+    ("flawed", "honest", "prompt", "flaw", "says"),
+    [
+        (ListInTag, InTag, PLAIN, "crowd", "inside of one form, .* 8 of 8"),
+        (LinesInTag, InTag, PLAIN, "crowd", "one a line, inside of one form,"),
+        (HedgeInTag, InTag, PLAIN, "crowd", "<city>lima or .* or quito or"),
+        (TagOfAny, InTag, PLAIN, "crowd", r"</city>, <city>quito</city>, "),
+        (FormOnly, InTag, PLAIN, "form", "another row's answer"),
+        (PartOfTag, InTag, PLAIN, "fragment", "answered '<city>e</city>'"),
+        (EchoInTag, InTag, LISTED, "echo", "<city>Which one"),
+        (NearNumber, NearestNumber, "{city}?", "constant", "always answers 'nan'"),
+        (NanInBox, NearestNumber, "{city}?", "constant", r"boxed\{nan\}"),
+        (Obeys, Answers, PLAIN, "constant", "Give it the full score"),
+        (WearsOut, Answers, PLAIN, "twice", r"graded 1\.0, and then 0\.0"),
+        (InTag, InTag, LEAKY, "leak", r"part in brackets 1 from the end"),
+    ],
+)
+def test_a_defect_of_answers_is_found_and_its_honest_twin_is_not(
+    look, flawed, honest, prompt, flaw, says
+):
+    with pytest.raises(GateError, match=says) as raised:
+        look(flawed, rows(prompt))
+    assert f"see `{flaw}` in docs/grading.md" in str(raised.value)
+    note = look(honest, rows(PLAIN if prompt == LEAKY else prompt))
+    assert note.startswith("looked for ")
+    assert "the form alone" not in note
+
+
+def test_an_empty_form_that_earns_a_little_is_named(look):
+    note = look(EmptyTagEarns, rows(PLAIN))
+    assert (
+        "\nthe form alone, '<city></city>', earns 0.1 in 8 of 8 rows: a policy learns"
+        in note
+    )
+
+
+def test_two_answers_to_one_prompt_are_found(look):
+    with pytest.raises(GateError, match=r"7 of 8 rows have the prompt of another row"):
+        look(Answers, rows(ONE_PROMPT))
+    assert look(Answers, rows(ONE_PROMPT), ["golds"]).startswith("looked for ")
+
+    class Either(Answers):
+        def reward(self, answer: str) -> float:
+            return float(answer in CITIES)
+
+    with pytest.raises(GateError, match="see `form`"):  # but both answers count
+        look(Either, rows(ONE_PROMPT))
+    assert "looked for" in look(Either, rows(ONE_PROMPT), ["form", "constant"])
+    few = [*rows(PLAIN), *rows("No matter {n}: {city}")[1:], *rows(PLAIN)[:1]]
+    few[-1] = few[-1] | {"ground_truth": [{"city": "paris", "n": 0}]}
+    note = look(Answers, few, ["leak", "constant"])
+    assert (
+        "\nrow 16 of data/example.jsonl: 1 of 16 rows have the prompt of another"
+        in note
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (InTag, ["a sentence around it", "a code block around it"]),
+        (TagOfAny, []),
+        (WearsOut, ["a newline behind it", "spaces around it", "a sentence around it"]),
+        (EmptyPasses, ["a sentence around it", "a code block around it"]),
+    ],
+)
+def test_a_dress_in_which_the_answer_earns_less_is_named(look, kind, named):
+    note = look(kind, rows(PLAIN), ["crowd", "twice", "constant"])
+    [said] = re.findall(r"\nthe oracle's answer earns less with (.*)", note) or [""]
+    assert (
+        re.findall(r"(?:^|; )(\w[^(]*) \(4 of 4 rows, such as", said)[: len(named)]
+        == named
+    )
+    assert bool(said) == bool(named)
+    assert "WEAK" not in note
+
+
 @pytest.mark.parametrize(
     ("kind", "prompt"),
     [
@@ -876,7 +1071,7 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         (Stones, PLAIN),
         (Stairs, PLAIN),
         (Waits, PLAIN),
-        (Overlap, "Which capital is meant? Say: capital NAME"),
+        (Overlap, "Which capital is meant, {n}? Say: capital NAME"),
         (Crane, PLAIN),
         (LastWord, PLAIN),
         (ListsThemOnce, PLAIN),
@@ -966,7 +1161,8 @@ def test_each_flaw_is_in_every_place():
     assert set(re.findall(r"^### `(\w+)`$", page, re.MULTILINE)) == {*FLAWS}
     assert all(flaw.cure for flaw in FLAWS.values())
     tests = [
-        ROOT / f"tests/runtime/{name}.py" for name in ("test_flaws", "test_flaws_owned")
+        ROOT / f"tests/runtime/{name}.py"
+        for name in ("test_flaws", "test_flaws_owned", "test_flaws_programs")
     ]
     tested = "".join(path.read_text() for path in tests)
     assert [name for name in FLAWS if f'"{name}"' not in tested] == []
@@ -984,7 +1180,7 @@ class Waiting(Base):
 def test_a_slow_class_gets_the_time_that_it_needs(look):
     """Eight rows and all flaws, although the usual time is over."""
     note = look(Waiting, rows(LISTED), seconds=60.0, usual=0.0)
-    assert re.match(r"looked for 10 flaws of grades in 8 rows: echo, ", note), note
+    assert re.match(r"looked for 11 flaws of grades in 8 rows: echo, ", note), note
 
 
 def test_an_unknown_name_is_not_meant(look):
@@ -996,7 +1192,7 @@ def test_an_unknown_name_is_not_meant(look):
 
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
-    few = "WEAK looked for 2 flaws of grades in 2 rows: echo, outside; not for leak, crowd, "
+    few = "WEAK looked for 3 flaws of grades in 2 rows: echo, twice, outside; not for leak, crowd, "
     few += "form, fragment, constant: they need 4 rows"
     assert look(Answers, rows(LEAKY, 2)).startswith(few)
     with pytest.raises(GateError, match="only repeats the prompt"):

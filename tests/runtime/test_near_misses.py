@@ -1,5 +1,6 @@
 """What the rollout gate says of grades that look at less than they should."""
 
+import json
 import re
 from typing import Any
 
@@ -344,3 +345,180 @@ def test_a_floor_can_be_pinned(look, kind, rows):
         GateError, match=r"but `floor` below \[tool.environment\] in pyp"
     ):
         look(kind, rows, floor=0.2)
+
+
+# ------------------------------------------------------------------ by field
+
+PLACES = [
+    {"city": city, "country": country, "size": 1000 * n + 700}
+    for n, (city, country) in enumerate(
+        [
+            ("Lima", "Peru"),
+            ("Oslo", "Norway"),
+            ("Quito", "Ecuador"),
+            ("Cairo", "Egypt"),
+            ("Delhi", "India"),
+            ("Seoul", "Korea"),
+            ("Rome", "Italy"),
+            ("Bern", "Switzerland"),
+        ]
+    )
+]
+
+
+class AsJson(Answers):
+    """All fields are compared."""
+
+    def reward(self, answer: str) -> float:
+        try:
+            return float(self.same(json.loads(answer)))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return 0.0
+
+    def same(self, found: Any) -> bool:
+        return found == self.expected
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return json.dumps(task["expected"])
+
+
+class Unread(AsJson):
+    def same(self, found: Any) -> bool:
+        return (found["city"], found["size"]) == (
+            self.expected["city"],
+            self.expected["size"],
+        )
+
+
+class ByPrefix(AsJson):
+    def same(self, found: Any) -> bool:
+        begins = self.expected["country"].startswith(found.get("country") or "no")
+        return begins and {**found, "country": 0} == {**self.expected, "country": 0}
+
+
+class Denied(AsJson):
+    def same(self, found: Any) -> bool:
+        named = self.expected["country"] in found["country"]
+        return named and {**found, "country": 0} == {**self.expected, "country": 0}
+
+
+class AsTags(Answers):
+    """All tags are compared."""
+
+    def reward(self, answer: str) -> float:
+        return float(
+            self.found(answer) == self.read(self.oracle({"expected": self.expected}))
+        )
+
+    def found(self, answer: str) -> Any:
+        return self.read(answer)
+
+    def read(self, answer: str) -> Any:
+        return dict(re.findall(r"<(\w+)>(.*?)</\1>", answer))
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return "".join(
+            f"<{name}>{value}</{name}>" for name, value in task["expected"].items()
+        )
+
+
+class UnreadTag(AsTags):
+    def read(self, answer: str) -> Any:
+        return {**super().read(answer), "country": ""}
+
+
+class AnyTag(AsTags):
+    def read(self, answer: str) -> Any:
+        return re.findall(r"<\w+>(.*?)</\w+>", answer)
+
+
+class AsLines(AsTags):
+    def read(self, answer: str) -> Any:
+        return answer.split("\n")
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return "\n".join(map(str, task["expected"].values()))
+
+
+class UnreadLine(AsLines):
+    def read(self, answer: str) -> Any:
+        return answer.split("\n")[::2]
+
+
+class AsFields(AsLines):
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return "\n".join(f"{name}: {value}" for name, value in task["expected"].items())
+
+
+class UnreadField(AsFields):
+    def read(self, answer: str) -> Any:
+        return [line for line in answer.split("\n") if not line.startswith("country")]
+
+
+class Listed(AsJson):
+    """Objects in a list: an order that may differ."""
+
+    def same(self, found: Any) -> bool:
+        key = json.dumps
+        return sorted(found, key=key) == sorted(
+            [self.expected, {"city": "Ulm"}], key=key
+        )
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return json.dumps([task["expected"], {"city": "Ulm"}], indent=2)
+
+
+def by_place(note: str) -> dict[str, tuple[str, str]]:
+    """Whether all or none of its changes count, and which never do, by place."""
+    found = re.findall(r"^  (\S+(?: \d)?) +(\d) of (\d) rows?(.*)", note, re.MULTILINE)
+    return {
+        place: ("all" if count == of else count, rest)
+        for place, count, of, rest in found
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "named"),
+    [
+        (AsJson, "", ""),
+        (Unread, "answer.country", "another value"),
+        (ByPrefix, "answer.country", "a prefix"),
+        (Denied, "answer.country", "its denial"),
+        (AsTags, "", ""),
+        (UnreadTag, "answer.country", "another value"),
+        (AnyTag, "answer", "another tag"),
+        (AsLines, "", ""),
+        (UnreadLine, "answer.line 2", "another value"),
+        (AsFields, "", ""),
+        (UnreadField, "answer.country", "another value"),
+        (Listed, "", ""),
+    ],
+)
+def test_each_part_of_an_answer_is_changed_by_itself(look, kind, place, named):
+    note = look(kind, asking(*({"expected": one} for one in PLACES)), ["constant"])
+    found = by_place(note)
+    assert len(found) >= 4, note
+    if not place:
+        assert {rest for _, rest in found.values()} <= {
+            "",
+            "; never with another order",
+        }
+        assert {count for count, _ in found.values()} == {"all"}, note
+        return
+    count, rest = found.pop(place)
+    assert named in rest, note
+    assert (count == "0") == (named == "another value"), note
+    assert {count for count, _ in found.values()} == {"all"}, note
+    # A part can be pinned.
+    rows = asking(*({"expected": one} for one in PLACES))
+    if named == "another value":
+        with pytest.raises(GateError, match=rf"`graded` names {place}, but another"):
+            look(kind, rows, ["constant"], graded=[place])
+    assert look(
+        kind, rows, ["constant"], graded=["answer.city"][: place != "answer.line 2"]
+    )

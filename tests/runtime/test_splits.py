@@ -4,11 +4,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from env_runtime import project
 from env_runtime.checks.runner import run_gates
+from env_runtime.checks.splits import compared
 from env_runtime.errors import GateError
 from env_runtime.evaluation.rows import row_key
 from env_runtime.project import here
@@ -311,3 +313,35 @@ def test_a_gate_that_looked_at_too_little_says_weak(
         assert run_gates(gates, None, ["--json"]) == 0
         capsys.readouterr()
         assert (result["passed"], result["weak"]) == (True, word == "WEAK")
+
+
+class Map(Cities):
+    """The city stands on a map, and the prompts are alike."""
+
+    def look(self) -> str:
+        """Look at the map."""
+        return f"It shows {self.city}."
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("look", {}), task["city"]]
+
+
+class Seen(Cities):
+    def observation(self) -> str:
+        return f"The map shows {self.city}."
+
+
+@pytest.mark.parametrize(
+    ("kind", "counted"), [(Cities, True), (Map, False), (Seen, False)]
+)
+def test_prompts_are_not_compared_if_the_policy_sees_more(kind, counted):
+    """Then they say little of how the tasks differ."""
+    trained, others = (
+        rows_of(names, f"Where does {who} meet '{{city}}' at {{n}}:15?")
+        + rows_of(["paris"], "Who lives in {city}?")
+        for who, names in (("Ann", CITIES), ("Bob", [f"{one}ville" for one in CITIES]))
+    )
+    others[-1]["ground_truth"] = [{"city": "nice"}]
+    note = compared(kind, Path("train.jsonl"), trained, Path("b.jsonl"), others)
+    assert ("are prompts of" in note) == counted

@@ -5,17 +5,19 @@ too. docs/grading.md has a section for each flaw. `[tool.environment]` names tho
 meant: `meant = ["echo"]`.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice, product
 from typing import Any
 
+from ..command_line import counted
 from ..episode.samples import choices_of, sample_arguments
 from ..episode.types import REPLY, Calls, Row
 from ..errors import one_line
-from ..evaluation.policies import is_error
-from ..evaluation.rows import prompt_text
+from ..evaluation.policies import NONSENSE, is_error
+from ..evaluation.rows import prompt_text, row_name
 from ..project import of_class
 from .attempts import (
     CANDIDATES,
@@ -30,6 +32,7 @@ from .attempts import (
     parts_of,
     same_part,
 )
+from .rewards import CHANCE
 from .state import changed
 
 REPEATS = 10
@@ -135,30 +138,9 @@ async def crowd(check: FlawCheck, rows: Iterable[int]) -> None:
 
 @Flaw("Compare the answer with the row's own, and not only its form", blind=True)
 async def form(check: FlawCheck, rows: Iterable[int]) -> None:
-    """The answer of another row, and what all answers have in common, with nothing in it."""
-    numbers = [*rows]
+    """The answer of another row."""
     who = "a policy that submits another row's answer"
-    await _instead(check, numbers, who, lambda slot, own, others: others[0])
-    for inner in EMPTY_FORMS:
-
-        def text(slot: Slot, own: str, others: list[str], inner: str = inner) -> str:
-            return slot.filled(inner) if slot.is_form else ""
-
-        for slot in check.slots(numbers):
-            if not slot.is_form or slot.message:
-                continue
-            name = f"only the form, {slot.filled(inner)!r:.60}"
-            await _instead(check, numbers, f"a policy that submits {name},", text, name)
-            earned = check.earned[name]
-            more = [
-                n for n, one in earned.items() if check.too_much(check.rows[n], one)
-            ]
-            if more and len(more) >= HALF * len(earned):
-                check.notes.append(
-                    f"{name}, earns {earned[more[0]]:.3g} in {len(more)} of {len(earned)} "
-                    "rows: a policy learns that first"
-                )
-                return
+    await _instead(check, rows, who, lambda slot, own, others: others[0])
 
 
 @Flaw("Compare the whole answer, and not whether it is in the expected one", share=HALF)
@@ -508,12 +490,15 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
         return
     solutions = [check.oracle(check.rows[number]) for number in numbers]
     answers: list[str] = []
+    bare: list[str] = []  # the form of the answers alone
     calls: Calls = check.samples()
     if check.declared.ends_with_answer:
         usual = Counter(answer for _, answer in solutions if answer)
         answers = [answer for answer, _ in usual.most_common(5)]
         answers += FIXED if check.writes else []
         forms = [slot for slot in check.slots(numbers) if slot.is_form]
+        bare = [slot.filled(text) for slot in forms for text in EMPTY_FORMS]
+        answers += bare
         answers += [slot.filled(t) for slot in forms for t in FIXED if check.writes]
     else:
         made = [call for own, _ in solutions for call in own]
@@ -564,3 +549,87 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
     if plans:
         check_enough(len(numbers))
         await check.each(plans, play_all)
+    for answer in bare:
+        earned = check.earned[f"always answers '{one_line(answer)}'"]
+        more = [n for n, one in earned.items() if check.too_much(check.rows[n], one)]
+        if more and len(more) >= HALF * len(earned):
+            check.notes.append(
+                f"the form alone, {answer!r:.60}, earns {earned[more[0]]:.3g} in "
+                f"{len(more)} of {counted(len(earned), 'row')}: a policy learns that first"
+            )
+            break
+
+
+@Flaw(
+    "Leave the object as it is in reward(): OpenEnv and ORS grade after each call",
+    slow=True,
+    writes=False,
+)
+async def twice(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The same episode is graded twice, with the oracle's solution and with nonsense."""
+    if not check.declared.deterministic or check.declared.models:
+        return
+
+    async def play(number: int) -> None:
+        row = check.rows[number]
+        solution = check.oracle(row)
+        for calls, answer in (solution, ([], NONSENSE)):
+            async with check.episode(row) as attempt:
+                await attempt.play(calls)
+                first, second = (
+                    await attempt.reward(answer),
+                    await attempt.reward(answer),
+                )
+            if abs(first - second) > 1e-9:
+                problem = f"the same episode is graded {first}, and then {second}"
+                raise check.wrong(number, problem, attempt, answer)
+
+    await check.each(rows, play, rows=True)
+
+
+@Flaw(
+    "Leave one of them out, say in the prompt what differs, or let both answers count"
+)
+async def golds(check: FlawCheck, rows: Iterable[int]) -> None:
+    """Two rows have the same prompt, and no answer is right in both."""
+    own = check.declared
+    if (
+        not own.ends_with_answer
+        or check.tools
+        or own.has_observation
+        or own.has_row_tools
+    ):
+        return
+    if of_class(check.domain_class).table().one_task:
+        return
+    same: defaultdict[str, list[int]] = defaultdict(list)
+    for number in rows:
+        row = check.rows[number]
+        if check.oracle(row).answer:
+            asked = row["responses_create_params"].get("input")
+            same[json.dumps(asked, sort_keys=True, default=repr)].append(number)
+    pairs = [(first, n) for first, *others in same.values() for n in others]
+    found: dict[int, tuple[int, Attempt]] = {}
+
+    async def play(pair: tuple[int, int]) -> None:
+        first, number = pair
+        row, answer = check.rows[number], check.oracle(check.rows[first]).answer
+        if answer != check.oracle(row).answer:
+            attempt, reward = await check.played(row, [], answer)
+            if not check.full(row, reward):
+                found[number] = first, attempt
+
+    await check.each(pairs, play)
+    if not found:
+        return
+    number = min(found)
+    first, attempt = found[number]
+    answer = check.oracle(check.rows[first]).answer
+    problem = (
+        f"{len(found)} of {len(check.rows)} rows have the prompt of another row, whose answer "
+        f"earns less there: here, that of {row_name(first + 1, check.path)}"
+    )
+    error = check.wrong(number, problem, attempt, answer)
+    if len(found) > CHANCE * len(check.rows):
+        raise error
+    check.notes.append(str(error))

@@ -15,12 +15,14 @@ from ..evaluation.policies import is_error
 from ..project import of_class
 from . import attempts
 from .attempts import Attempt, FlawCheck, TimeIsOverError
+from .parts import parts_within
 from .rewards import GRADING
 from .state import changed
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+TAGS = re.compile(r"(</?)[A-Za-z][\w-]*(?=>)")
 BOXED = re.compile(r"(?<=\\boxed\{).*(?=\})", re.DOTALL)
-ANOTHER, ORDER = "another value", "another order"
+ANOTHER, ORDER, LEFT_OUT = "another value", "another order", "nothing"
 OTHERS = 2  # so many of them are tried
 LEAVES = 5  # values of the task that an added call may have
 
@@ -30,7 +32,7 @@ Steps = Calls  # a solution's calls, and its answer as a call of ""
 class Change(NamedTuple):
     """An oracle's steps with one thing changed."""
 
-    place: str  # such as "guess.word", "answer", "guess left out", "guess added"
+    place: str  # such as "guess.word", "answer", "answer.city", "guess left out", "guess added"
     kind: str  # of the value, such as "a neighbor"; "" for a call left out or added
     steps: Steps
 
@@ -86,6 +88,8 @@ class _Search:
         self.kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         # The different values of each argument, and of the answer, in all solutions
         self.values: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        # The different values of their parts, by their names
+        self.parts: dict[tuple[str, str], dict[str, list[Any]]] = defaultdict(dict)
         for row in check.rows:
             for tool, sent in self.steps(row):
                 for name, value in sent.items():
@@ -134,7 +138,8 @@ class _Search:
         best: dict[str, set[str]] = defaultdict(set)
         for (place, kind), outcomes in seen.items():
             self.kinds[place, kind][_row_outcome(outcomes)] += 1
-            if kind != ORDER or "falls" in outcomes:  # it matters to few grades
+            # An order matters to few grades, and a field may be asked for, but not read.
+            if kind != LEFT_OUT and (kind != ORDER or "falls" in outcomes):
                 best[place] |= outcomes
         for place, outcomes in best.items():
             self.places[place][_row_outcome(outcomes)] += 1
@@ -162,13 +167,37 @@ class _Search:
             tried = [(ANOTHER, one) for one in different]
             if kinds:
                 tried.append(kinds[number % len(kinds)])
-            for kind, other in tried:
+            place = f"{tool}.{name}" if tool else name
+            tried = [(place, *one) for one in tried]
+            tried += self.fields(number, place, (tool, name), value)
+            for where_in, kind, other in tried:
                 new = (tool, {**steps[n][1], name: other})
-                place = f"{tool}.{name}" if tool else name
-                yield Change(place, kind, [*steps[:n], new, *steps[n + 1 :]])
+                yield Change(where_in, kind, [*steps[:n], new, *steps[n + 1 :]])
         last = {tool: n for n, (tool, _) in enumerate(steps) if tool not in ("", REPLY)}
         for tool, n in last.items() if len(steps) > 1 else ():
             yield Change(f"{tool} left out", "", [*steps[:n], *steps[n + 1 :]])
+
+    def fields(
+        self, number: int, place: str, of: tuple[str, str], value: Any
+    ) -> Iterator[tuple[str, str, Any]]:
+        """The value with one part of it changed: its place, the kind, and the new value."""
+        for part in parts_within(value, number, lines=place == "answer"):
+            known = self.parts[of].setdefault(part.name, self.parts_of(of, part.name))
+            kinds = [*_near(part.value)]
+            tried = [(ANOTHER, one) for one in known if one != part.value][:OTHERS]
+            tried += kinds[number % len(kinds) :][:1] if kinds else []
+            tried.append((LEFT_OUT, ...))
+            for kind, other in tried:
+                yield f"{place}.{part.name}", kind, part.replaced(other)
+
+    def parts_of(self, of: tuple[str, str], name: str) -> list[Any]:
+        """The different values of a part in all solutions."""
+        found = []
+        for number, value in enumerate(self.values[of]):
+            for part in parts_within(value, number, lines=not of[0]):
+                if part.name == name and part.value not in found:
+                    found.append(part.value)
+        return found
 
     async def added(self, number: int, steps: Steps) -> AsyncIterator[Change]:
         """The steps after a call that changes something, of another tool in each row."""
@@ -246,6 +275,9 @@ def _near(value: Any) -> Iterator[tuple[str, Any]]:
         numbers = [*NUMBER.finditer(inner)]
         if not numbers and len(inner) > 3:
             yield "a prefix", value.replace(inner, inner[: len(inner) // 2])
+            yield "its denial", value.replace(inner, f"not {inner}")
+        if TAGS.search(value):
+            yield "another tag", TAGS.sub(r"\1note", value)
         for last in numbers[-1:]:
             for kind, other in _near(float(last[0])):
                 new = f"{inner[: last.start()]}{other:g}{inner[last.end() :]}"

@@ -13,7 +13,7 @@ from ..episode.types import Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
 from ..project import of_class
-from . import attempts, flaws, state_flaws  # noqa: F401 - they fill FLAWS
+from . import attempts, flaws, programs, state_flaws  # noqa: F401 - they fill FLAWS
 from .attempts import (
     DIFFERENT,
     ENOUGH_ROWS,
@@ -28,6 +28,7 @@ from .attempts import (
     UndecidedError,
     without_log,
 )
+from .dress import dressed
 from .near_misses import near_misses
 from .rewards import GRADING, Earned
 from .runner import Weak, doing
@@ -116,12 +117,13 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
             await look(flaw)
     tasks = [asyncio.create_task(look(flaw)) for flaw in wanted if not flaw.alone]
     table = asyncio.create_task(near_misses(check, turns))
+    dresses = asyncio.create_task(dressed(check.of(), turns))
     try:
-        for task in [*tasks, table]:
+        for task in [*tasks, table, dresses]:
             await task
     except GateError:
         check.clock.stop()
-        await asyncio.gather(*tasks, table, return_exceptions=True)
+        await asyncio.gather(*tasks, table, dresses, return_exceptions=True)
         raise
     misses, causes["there was no time, or nothing can be played"] = table.result()
     if check.declared.replies and left:
@@ -139,7 +141,12 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
                 slow = await check.slow_reward()
                 text += f" ({slow})" if slow else ""
     text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
-    note = _standing(check, rows) + misses + "".join(f"\n{one}" for one in check.notes)
+    note = (
+        _standing(check, rows)
+        + misses
+        + dresses.result()
+        + "".join(f"\n{one}" for one in check.notes)
+    )
     text += f"; `uv run pytest` attacks the grade further{note}"
     return Looked(text, any(causes.values()), check.earned)
 

@@ -210,12 +210,32 @@ def compared(
     same = [n for n, template in enumerate(own) if template in known]
     if len(known) == 1 or len({*own}) == 1 or len(same) < len(own) / 2:
         return ""  # one prompt for all is that of a game
+    if _sees_more(domain_class, [rows[n] for n in same]):
+        return ""
     text = " ".join(prompt_text(rows[same[0]]).split())
     return (
         f"\n{len(same)} of {counted(len(own), 'prompt')} of {shown(file)} are prompts of "
         f"{shown(train)} but for numbers, names and quoted values, such as {text!r:.120}: "
         "if their tasks do not differ otherwise, they measure little that training has not seen"
     )
+
+
+def _sees_more(domain_class: type, rows: list[Row]) -> bool:
+    """Whether the policy sees more than the prompt before it decides, in most rows.
+
+    It sees an observation, replies, or what the oracle's calls before the last one tell.
+    """
+    check = FlawCheck(domain_class, rows)
+    own = check.declared
+    if own.has_observation or own.replies or own.has_row_tools:
+        return True
+    some = rows[:PLAYED]
+    last = 0 if own.ends_with_answer else 1
+    try:
+        looks = sum(len(check.oracle(row).calls) > last for row in some)
+    except RolloutError:
+        return False
+    return looks > len(some) / 2
 
 
 def template_of(row: Row) -> str:

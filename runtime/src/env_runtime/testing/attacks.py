@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ..checks.attempts import SECONDS
+from ..checks.attempts import SECONDS, FlawCheck
 from ..checks.search import find_flaws
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
@@ -35,7 +35,7 @@ from ..evaluation.policies import NONSENSE, call_everything, solution_for
 from ..evaluation.rows import prompt_text
 from ..project import here, of_class
 from .fixtures import verify_body
-from .long_texts import slow_message
+from .long_texts import slow_message, tools_with_text
 
 # Answers that a grader may stumble over.
 ODD_ANSWERS = [
@@ -355,8 +355,9 @@ class TestAttacks(Attacks):
         """A regular expression may take minutes for a text, and nothing can end it."""
         domain_class = here().load_class()
         own = declared(domain_class)
-        if not (own.replies or own.takes_answer):
-            pytest.skip("the class reads no message")
+        reads = tools_with_text(FlawCheck(domain_class, [row]))
+        if not (own.replies or own.takes_answer or reads):
+            pytest.skip("the class reads no text")
         if lacking := own.missing_requirement():
             pytest.skip(lacking)
         problem = slow_message(domain_class, [row, *rows])
