@@ -77,11 +77,11 @@ class Declaration:
         """The method that grades an episode. Without it, `expected_output` grades."""
         return self._member("reward")
 
-    @functools.cached_property
+    @property
     def takes_answer(self) -> bool:
         """Whether the policy's last message is graded: `reward(self, answer: str)`."""
         grade = self.reward
-        return grade is not None and len(inspect.signature(grade).parameters) > 1
+        return grade is not None and _takes_more(grade)
 
     @property
     def ends_with_answer(self) -> bool:
@@ -312,6 +312,12 @@ def models_of(
     from ..models.client import Models
 
     return Models(domain_class, connect)
+
+
+@functools.cache
+def _takes_more(method: Callable[..., Any]) -> bool:
+    """Whether a method has a parameter beside `self`."""
+    return len(inspect.signature(method).parameters) > 1
 
 
 @functools.cache

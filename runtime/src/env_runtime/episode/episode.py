@@ -59,7 +59,7 @@ class Episode:
     label: str = "an episode"  # names it in the log, see episode_name
     models: ModelUsage | None = None  # the models that the class asks beside the policy
     parameters: dict[str, Any] | None = None  # None: those of this process
-    limits: Limits = field(default_factory=Limits.read)
+    limits: Limits | None = None  # None: those of this process, if a message comes
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
@@ -118,7 +118,7 @@ class Episode:
 
     def _too_long(self, said: str) -> str:
         """Why the class does not get a message of the policy; "" if it does."""
-        most = self.limits.max_message_characters
+        most = (self.limits or Limits.read()).max_message_characters
         if len(said) <= most:
             return ""
         return (
