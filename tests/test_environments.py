@@ -299,9 +299,10 @@ def test_the_gate_that_an_image_is_built_with(variant):
     dockerfile = (environment.folder / "Dockerfile").read_text()
     gym, serving = re.findall(r"python (gates\.py.*?) (?:&& |\\)", dockerfile)
     shutil.rmtree(environment.folder / "data")
-    assert environment.run(*gym.split()).startswith("PASS server ")
-    smoke = environment.run(*serving.split()).splitlines()[1]
-    assert smoke.startswith("PASS smoke ") and "with an empty task" in smoke
+    # A busy machine also prints that a gate runs for so many seconds.
+    assert re.search("^PASS server ", environment.run(*gym.split()), re.MULTILINE)
+    served = environment.run(*serving.split())
+    assert re.search("^PASS smoke .*with an empty task", served, re.MULTILINE)
     environment.run("-m", "env_runtime.slim_image", "check")
 
 
