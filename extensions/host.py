@@ -89,7 +89,7 @@ def matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     return fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], rest)
 
 
-# What builds packages of whose sources some are compiled
+# Build tools of packages that have compiled sources
 COMPILERS = re.compile(
     r"cython|cffi|maturin|meson-?py|mypyc|nanobind|pybind11|scikit[-_]build|setuptools[-_]rust"
 )

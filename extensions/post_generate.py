@@ -389,7 +389,7 @@ def run(command: list[str], failure: str, folder: Path | None = None) -> None:
 
 # An extra that asks for another antlr4 than NeMo Gym's, such as math-verify[antlr4_13_2]
 OTHER_ANTLR = re.compile(r"([\w.-]+)\[[^\]]*?\bantlr4[-_](?!9[-_])[^\]]*\]")
-# What the resolver says of a package that asks for it
+# The resolver names the package that needs another antlr4 so.
 ASKS_FOR_ANTLR = re.compile(
     r"([\w.-]+(?:\[[\w.,-]+\])?)\S* depends? on (antlr4-python3-runtime[=<>!~]\S*[\w*])"
 )

@@ -39,7 +39,7 @@ class Ended:
     solution: Any = None
 
     def differs(self, other: "Ended") -> str:
-        """What is not as in another process, for a message; "" if all is."""
+        """The first difference from another process, for a message; "" if all is the same."""
         solutions = self.solution, other.solution
         if None not in solutions and solutions[0] != solutions[1]:
             ours, theirs = (f"{one!r:.100}" for one in solutions)
@@ -62,7 +62,7 @@ class Played:
     changed: str = ""
 
     def differs(self, other: "Played") -> str:
-        """What is not as in another process in the first such episode, else ""."""
+        """The difference in the first episode that has one, else ""."""
         pairs = zip(self.episodes, other.episodes, strict=True)
         return next(filter(None, (ours.differs(its) for ours, its in pairs)), "")
 
@@ -90,7 +90,7 @@ class Process:
             stdin.write(text)
 
     def read(self) -> Played | None:
-        """What it played; None if it failed."""
+        """The episodes that it played; None if it failed."""
         try:
             printed, _ = self._process.communicate(timeout=SECONDS)
             episodes, names = json.loads(printed)

@@ -1,4 +1,4 @@
-"""What a player earns that learned the shortcuts of the rows from their solutions."""
+"""The reward of a player that learned the shortcuts of the rows from their solutions."""
 
 import asyncio
 import contextlib

@@ -104,7 +104,7 @@ async def _played(
         (name, {key: text if one == program else one for key, one in sent.items()})
         for name, sent in calls
     ]
-    # What is planted stands there before the program, which a call may test.
+    # The planted file is written before the program, because a call may test that.
     return await check.played(row, [*more, *new], answer.replace(program, text))
 
 

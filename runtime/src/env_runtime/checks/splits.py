@@ -112,7 +112,7 @@ def rewards_of(
 def steps_of_player(
     domain_class: type, row: Row, name: str, player: Player
 ) -> Solution:
-    """What a player does on a row. Raises RolloutError if that is no solution."""
+    """The calls and the answer of a player on a row. Raises RolloutError if they are none."""
     returned = on_task(domain_class, player, row, name)
     return as_solution(domain_class, returned or [], name)
 
