@@ -27,6 +27,7 @@ from projects import (
     PYTHONS,
     UV,
     UVX,
+    VERSION,
     Environment,
     borrow_venv,
     clone_installed,
@@ -97,13 +98,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def repository(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.9.0, as users have it."""
+    """A git repository of the working tree, tagged as its release, as users have it."""
     folder = tmp_path_factory.mktemp("repository") / "nemo-gym-template"
     shutil.copytree(template, folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
-    git(folder, "tag", "v0.9.0")
+    git(folder, "tag", f"v{VERSION}")
     return folder
 
 

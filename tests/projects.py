@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+VERSION: str = tomllib.loads((ROOT / "runtime/pyproject.toml").read_text())["project"][
+    "version"
+]
+WHEEL = f"nemo_gym_env_runtime-{VERSION}-py3-none-any.whl"
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 FACTS = json.loads((RUNTIME / "src/env_runtime/facts.json").read_text())

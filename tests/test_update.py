@@ -17,6 +17,8 @@ from projects import (
     FRAMEWORKS,
     ROOT,
     UV,
+    VERSION,
+    WHEEL,
     git,
     load_module,
     python_in,
@@ -24,6 +26,11 @@ from projects import (
 )
 from rendering import copier
 
+MAJOR, MINOR, _ = VERSION.split(".")
+NEXT = f"{MAJOR}.{int(MINOR) + 1}.0"
+NEXT_PACKAGE = {
+    "runtime/pyproject.toml": (f'version = "{VERSION}"', f'version = "{NEXT}"')
+}
 RELEASES = ["v0.8.2", "v0.8.1", "v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
 
 
@@ -46,7 +53,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.9.0."""
+    """A committed project of this release."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     commit(folder, first=True)
@@ -55,7 +62,7 @@ def project(releases, tmp_path):
 
 @pytest.fixture
 def own(releases, tmp_path):
-    """Makes a committed project of v0.9.0 over a class, with these tools."""
+    """Makes a committed project of this release over a class, with these tools."""
 
     def of(source, domain_class, tools):
         folder = tmp_path / "own"
@@ -130,7 +137,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     edit(project, "nemo_gym/data/example.jsonl", "Play Wordle", "Win at Wordle")
     edit(project, "nemo_gym/server.py", *MY_TITLE)
     commit(project)
-    release(releases, "v0.10.0", FIX)
+    release(releases, f"v{NEXT}", FIX)
     run([COPIER, *UPDATE], project)  # the command, as users type it
     assert "Read rollouts" in (project / "nemo_gym/view.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
@@ -141,7 +148,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.10.0" in (project / ".copier-answers.yml").read_text()
+    assert f"_commit: v{NEXT}" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -158,14 +165,13 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.9.0"', 'version = "0.10.0"')
-    release(releases, "v0.10.0", {"runtime/pyproject.toml": versions})
+    release(releases, f"v{NEXT}", NEXT_PACKAGE)
     update(project)
     text = settings.read_text()
     assert "<<<<<<<" not in text
     sources = tomllib.loads(text)["tool"]["uv"]["sources"]
     assert sources["mine"]["path"] == "../"
-    assert "runtime-0.10.0-" in sources["nemo-gym-env-runtime"][0]["path"]
+    assert f"runtime-{NEXT}-" in sources["nemo-gym-env-runtime"][0]["path"]
 
 
 def test_a_tool_can_be_added_by_an_update(project):
@@ -177,7 +183,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.10.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, f"v{NEXT}", {k: v for k, v in FIX.items() if "template/" in k})
     update(project)
     fresh = tmp_path / "fresh/my_env"
     fresh.parent.mkdir()
@@ -195,7 +201,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, own):
     project = own(CLASSES / "inventory.py", "Inventory", "look_up, receive")
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
-    release(releases, "v0.10.0", {**FIX, **FIX_OF_ROWS})
+    release(releases, f"v{NEXT}", {**FIX, **FIX_OF_ROWS})
     update(project)
     changed = git(project, "status", "--porcelain").split()[1::2]
     assert changed == [".copier-answers.yml", ROWS_OF_A_CLASS, "nemo_gym/view.py"]
@@ -226,13 +232,13 @@ def test_a_method_called_like_the_archetypes_tool(releases, own, tmp_path):
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
     project = own(tmp_path / "safe.py", "Safe", "guess(code: str)")
-    release(releases, "v0.10.0", FIX)
+    release(releases, f"v{NEXT}", FIX)
     update(project)
-    assert "_commit: v0.10.0" in (project / ".copier-answers.yml").read_text()
+    assert f"_commit: v{NEXT}" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
-    release(releases, "v0.10.0", FIX)
+    release(releases, f"v{NEXT}", FIX)
     done = copier(project, *UPDATE, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
@@ -255,7 +261,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    release(clone, "v0.9.0", {})
+    release(clone, f"v{VERSION}", {})
 
 
 @pytest.fixture
@@ -320,7 +326,7 @@ def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
 @pytest.mark.parametrize("tags", [[], ["v0.0.1"], ["fork-2"]])
 def test_a_fork_without_the_releases_tags_updates(releases, tmp_path, tags):
     """Copier then takes the project for one of a release before 0.5."""
-    git(releases, "tag", "--delete", "v0.9.0")
+    git(releases, "tag", "--delete", f"v{VERSION}")
     for tag in tags:
         git(releases, "tag", tag)
     copy("--vcs-ref=HEAD", releases, tmp_path / "my_env")
@@ -333,15 +339,15 @@ def test_a_fork_without_the_releases_tags_updates(releases, tmp_path, tags):
 
 def test_a_project_from_before_0_5_updates_to_0_6_1_first(releases, project):
     """What tells is the project, without the runtime's package, not a tag."""
-    git(releases, "tag", "v0.4.0", "v0.9.0")
-    edit(project, ".copier-answers.yml", "_commit: v0.9.0", "_commit: v0.4.0")
+    git(releases, "tag", "v0.4.0", f"v{VERSION}")
+    edit(project, ".copier-answers.yml", f"_commit: v{VERSION}", "_commit: v0.4.0")
     settings = project / "nemo_gym/pyproject.toml"
     settings.write_text(
         settings.read_text().replace("nemo-gym-env-runtime", "nemo-gym")
     )
     commit(project)
-    git(releases, "tag", "--delete", "v0.9.0")
-    release(releases, "v0.10.0", FIX)
+    git(releases, "tag", "--delete", f"v{VERSION}")
+    release(releases, f"v{NEXT}", FIX)
     done = copier(project, *UPDATE)
     assert done.returncode == 1
     command = "`uvx copier update --trust --defaults"
@@ -413,9 +419,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     tool = tomllib.loads((project / "nemo_gym/pyproject.toml").read_text())["tool"]
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
-        "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.9.0-py3-none-any.whl"}
-        ],
+        "nemo-gym-env-runtime": [{"path": f"vendor/{WHEEL}"}],
         "mine": {"path": "../lib"},
     }
 
@@ -444,12 +448,9 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     project = earlier("v0.5.0")
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.9.0", "0.10.0"):
-        if version == "0.10.0":
-            bump = {
-                "runtime/pyproject.toml": ('version = "0.9.0"', 'version = "0.10.0"')
-            }
-            release(history, "v0.10.0", bump)
+    for version in (VERSION, NEXT):
+        if version == NEXT:
+            release(history, f"v{NEXT}", NEXT_PACKAGE)
         done = run([COPIER, "update", "--trust", "--defaults"], project)
         assert "PASS import" in done.stdout
         folder = project / "nemo_gym"
@@ -497,7 +498,7 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.10.0", FIX)
+    release(releases, f"v{NEXT}", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from projects import import_path
+from projects import WHEEL, import_path
 from rendering import copy_working_tree, render_project
 
 FOLDER = Path(tempfile.mkdtemp(prefix="runtime-"))
@@ -25,7 +25,7 @@ render_project(FOLDER / "template", PROJECT, env_name="my_env", siblings=["ors"]
 # deploy.py needs the file, and nobody installs it here.
 VENDOR = PROJECT / "nemo_gym/vendor"
 VENDOR.mkdir()
-(VENDOR / "nemo_gym_env_runtime-0.9.0-py3-none-any.whl").touch()
+(VENDOR / WHEEL).touch()
 sys.path += IMPORT_PATH.split(os.pathsep)
 
 from env_runtime import project

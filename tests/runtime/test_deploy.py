@@ -13,6 +13,8 @@ from env_runtime.errors import DeployError
 from env_runtime.project import here
 from huggingface_hub import HfApi
 
+from projects import WHEEL
+
 from .support import refusal
 
 
@@ -73,7 +75,7 @@ def test_a_space_has_what_the_image_is_built_from(project, dry_run):
     _, files = dry_run()
     top, gym = ("Dockerfile", "README.md", ".dockerignore", "my_env.py"), "nemo_gym"
     below = ("pyproject.toml", "uv.lock", "README.md", "server.py")
-    wheel = "vendor/nemo_gym_env_runtime-0.9.0-py3-none-any.whl"
+    wheel = f"vendor/{WHEEL}"
     assert {*top, *(f"{gym}/{name}" for name in (*below, wheel))} <= files
     assert not files & {"nemo_gym/Dockerfile", "nemo_gym/make_rows.py"}
 
