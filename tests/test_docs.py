@@ -103,8 +103,6 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_models.py runs it",
     },
     "skills/generate-nemo-gym-env/SKILL.md": {
-        "uv run python make_rows.py": "needs the tasks() above it; docs/tasks-and-data.md runs it",
-        "uv run python gates.py rollout --rows data/train.jsonl": "needs such rows",
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
         "uv run python -m env_runtime.under_gym --stand-in": "docs/running.md runs it",
         ".venv/bin/gym env start ": "docs/running.md runs it",
@@ -210,8 +208,9 @@ PLACEHOLDERS = {
     "copier copy --trust -d tools='guess; hint": "copier copy --trust --defaults -d tools='guess; hint",
 }
 
-# Files that a command of a document needs, and how to make them.
+# What a command of a document needs, and how to make it.
 BEFORE = {
+    "uv run python make_rows.py --example --overwrite           #": "cd number_env/nemo_gym",
     "uv run python -m env_runtime.prepare my_rows.jsonl --hold-out": "cp data/example.jsonl my_rows.jsonl",
     "uv run python -m env_runtime.prepare my_rows.jsonl --validation": (
         "head -n 12 data/example.jsonl > my_rows.jsonl\n"
@@ -424,6 +423,20 @@ def project(environment, shell):
         yield environment.folder
 
 
+def put_tasks(document: str, folder: Path) -> None:
+    """Write the document's tasks() into make_rows.py of the project, and 12 examples."""
+    blocks = [block.parsed for block in parsed(document, "python")]
+    [tasks] = [block for block in blocks if block.startswith("def tasks(")]
+    [file] = folder.glob("*/nemo_gym/make_rows.py")
+    source = file.read_text()
+    start, end = source.index("def tasks("), source.index("if __name__")
+    source = f"{source[:start]}{tasks}\n\n{source[end:]}"
+    source = source.replace("import random", "import itertools\nimport random", 1)
+    file.write_text(
+        re.sub(r"^EXAMPLES = \d+", "EXAMPLES = 12", source, flags=re.MULTILINE)
+    )
+
+
 def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
     """Write the classes that a script wraps, from the document's Python blocks."""
     for command in re.findall(r"^uvx copier copy .*", script, re.MULTILINE):
@@ -463,6 +476,8 @@ def test_the_commands_run(request, repository, shell, tmp_path, document):
             folder = folder / "nemo-gym-template"
             if not folder.exists():
                 git(tmp_path, "clone", "--quiet", str(repository), str(folder))
+        if document.startswith("skills/") and "make_rows.py --example" in script:
+            put_tasks(document, folder)
         print(shell.run(script, folder))
 
     for block in parsed(document, "sh", run_block):
