@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tomllib
 
 import pytest
 import yaml
@@ -11,7 +12,10 @@ from env_runtime.evaluation.rows import load_rows
 from env_runtime.package import __main__ as command
 from env_runtime.package import rules
 from env_runtime.project import Project, here
+from packaging.requirements import Requirement
 from packaging.tags import Tag
+
+from projects import ROOT
 
 from .support import add_wheel, refusal, rows_file
 
@@ -526,3 +530,19 @@ def test_a_wheel_built_for_another_machine_is_named(built, name, arch):
     problem = rf"no wheel for {arch} .* of x \(built here: {name}\)"
     with pytest.raises(DeployError, match=problem):
         built(name, arch)
+
+
+def test_the_packages_runtime_admits_the_hosts_nemo_gym():
+    """The host has Python 3.13 and a nemo-gym of its own for evaluations."""
+    settings = tomllib.loads((ROOT / "runtime/pyproject.toml").read_text())
+    extras = settings["project"]["optional-dependencies"]
+    needs = map(Requirement, extras["nemo-gym"] + extras["nemo-gym-git"])
+    host = {"python_version": "3.13", "python_full_version": contents.PYTHON}
+    bounds = [
+        one.specifier
+        for one in needs
+        if one.name == "nemo-gym" and (not one.marker or one.marker.evaluate(host))
+    ]
+    for version in (command.EVALUATION_HOST["nemo-gym"], "0.6.0", "0.7.0"):
+        assert all(bound.contains(version) for bound in bounds), version
+    assert not all(bound.contains("0.4.0") for bound in bounds)
