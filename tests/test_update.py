@@ -31,7 +31,16 @@ NEXT = f"{MAJOR}.{int(MINOR) + 1}.0"
 NEXT_PACKAGE = {
     "runtime/pyproject.toml": (f'version = "{VERSION}"', f'version = "{NEXT}"')
 }
-RELEASES = ["v0.8.2", "v0.8.1", "v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
+RELEASES = [
+    "v0.9.0",
+    "v0.8.2",
+    "v0.8.1",
+    "v0.8.0",
+    "v0.7.0",
+    "v0.6.1",
+    "v0.6.0",
+    "v0.5.0",
+]
 
 
 def updates(*archetype, quick=(), slow=()):
@@ -281,7 +290,7 @@ def earlier(history, template, tmp_path):
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=["v0.8.2"], slow=["v0.5.0"]),
+        *updates("game", quick=["v0.9.0"], slow=["v0.5.0"]),
         *updates("sandbox"),
         *updates("vision"),
         *updates("conversation", slow=["v0.6.0"])[:6],  # it is new in 0.6
