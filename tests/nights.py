@@ -180,19 +180,51 @@ GAME_FIRST = [
 ]
 
 # Modules of tests/runtime/ that say the same on each release series of NeMo Gym
-SAME_ON_BOTH = ["class_checks", "dataset_projects", "datasets", "deploy", "flaws"]
-SAME_ON_BOTH += ["flaws_owned", "framework_protocol", "frameworks", "gates", "graders"]
-SAME_ON_BOTH += ["imports", "llm", "models", "package", "play", "properties", "report"]
-SAME_ON_BOTH += [
+SAME_ON_BOTH = [
+    "children",
+    "class_checks",
+    "conversation_attacks",
+    "data_is_text",
+    "dataset_kinds",
+    "dataset_projects",
+    "dataset_shapes",
+    "datasets",
+    "deploy",
+    "docstrings",
+    "flaws",
+    "flaws_owned",
+    "flaws_programs",
+    "framework_protocol",
+    "frameworks",
+    "fresh",
+    "gates",
+    "graders",
+    "imports",
+    "learned",
+    "llm",
+    "mcp_episode",
+    "mcp_many",
+    "mcp_programs",
+    "models",
+    "near_misses",
+    "package",
+    "plain",
+    "play",
+    "project",
+    "project_settings",
+    "properties",
+    "report",
     "rows_generator",
+    "shelf",
     "slim_image",
     "spellings",
+    "splits",
+    "sql",
     "stats",
+    "tested_programs",
     "trl",
-    "dataset_kinds",
-    "dataset_shapes",
+    "written",
 ]
-SAME_ON_BOTH += ["data_is_text", "shelf", "tested_programs", "written"]
 # Other modules of which some tests need one series
 OF_ONE_SERIES = ["test_api", "test_coverage", "test_layers", "test_ports"]
 # The fixtures that install a project, and NeMo Gym with it
