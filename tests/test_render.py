@@ -533,7 +533,9 @@ class DomainClass:
 def test_an_archetype_is_what_the_recipe_says(template, tmp_path):
     """A made-up archetype, with a class of its own for one backend, changes no other file."""
     page = (ROOT / "CONTRIBUTING.md").read_text()
-    [recipe] = re.findall(r"^\*\*an archetype\*\*: .*?\n\n", page, re.M | re.DOTALL)
+    [recipe] = re.findall(
+        r"^\*\*an archetype\*\*: .*?\n\n", page, re.MULTILINE | re.DOTALL
+    )
     named = set(re.findall(r"`([\w/.]+\.(?:json|md|py|yml))`", recipe))
     clone = tmp_path / "template"
     shutil.copytree(template, clone)
@@ -737,7 +739,9 @@ def test_a_class_of_ones_own_without_tools_gets_no_text_about_them(copy, tmp_pat
 
 
 def test_the_tools_of_an_mcp_server_are_not_methods_of_the_class(render):
-    text = texts_of(render(archetype="mcp"))
+    project = render(archetype="mcp")
+    lint(project)
+    text = texts_of(project)
     not_so = [*OF_TOOLS[:3], "its line in `server.py`", "has its line"]
     assert [words for words in not_so if words in text] == []
     assert "The MCP server defines them: their names" in text
