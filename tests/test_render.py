@@ -624,13 +624,6 @@ def listed(name):
     return set(re.search(rf'set {name} = "([^"]*)"', text)[1].split())
 
 
-def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
-    code = (
-        "from env_runtime.episode import declaration as d; print(*d.STATIC, *d.METHODS)"
-    )
-    assert listed("PROTOCOL") == set(python_in(render(), "-c", code).split())
-
-
 def test_modules_of_the_project_are_no_names_for_the_class(render):
     folder = render() / "nemo_gym"
     beside = {
