@@ -18,15 +18,21 @@ RUNNING = PAGE.with_name("running.md")
 TABLE = re.compile(
     r"(?<=writes this table -->\n).*?(?=<!-- end of the table)", re.DOTALL
 )
-MODULES = ["server", "gates", "rollouts", "rows", "graders", "testing", "models"]
-MODULES += ["gymnasium", "mcp", "sql"]
+# Those that the files of every project import, then those that only some classes need
+EVERYWHERE = ["server", "gates", "rollouts", "rows", "testing"]
+ADVANCED = ["graders", "models", "gymnasium", "mcp", "sql"]
+MODULES = [*EVERYWHERE, *ADVANCED]
+SETTINGS = PAGE.parents[1] / "template/nemo_gym/pyproject.toml.jinja"
 INTRODUCTION = """# The public modules of `env_runtime`
 
 A project's files import these modules only, and names change only with a line in the
 [CHANGELOG](../CHANGELOG.md). Every other module is private to the package, except those of one
 archetype or framework: `env_runtime.workspace.<backend>`, `env_runtime.desktop` and its backends, which a
 class uses, and `env_runtime.frameworks`, which `verifiers/`, `openenv/` and `ors/` use.
-Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
+[Commands](running.md#commands), such as `python -m env_runtime.prepare`, print their own `--help`.
+
+The files of every project import {everywhere}.
+Advanced: {advanced} are for classes that need them.
 
 `uv run python docs/api.py` writes this page from the docstrings.
 """
@@ -41,7 +47,9 @@ OF_NEMO_GYM |= {"setup_exception_middleware", "setup_session_middleware"}
 
 def page() -> str:
     """The page."""
-    parts = [INTRODUCTION.strip()]
+    names = {"everywhere": EVERYWHERE, "advanced": ADVANCED}
+    listed = {key: ", ".join(f"`{one}`" for one in each) for key, each in names.items()}
+    parts = [INTRODUCTION.format(**listed).strip()]
     for name in MODULES:
         module = importlib.import_module(f"env_runtime.{name}")
         parts += [f"## `env_runtime.{name}`", inspect.getdoc(module) or ""]
@@ -103,17 +111,20 @@ def signature(thing: Any) -> str:
 
 
 def running() -> str:
-    """The page on playing, with the table of the project's settings."""
-    lines = [
-        "",
-        "| key | it must be | default | meaning |",
-        "| --- | --- | --- | --- |",
-    ]
+    """The page on playing, with the tables of the project's settings."""
+    table = SETTINGS.read_text(encoding="utf-8").partition("[tool.environment]\n")[2]
+    written = re.findall(r"^(\w+) = ", table.partition("\n[")[0], re.MULTILINE)
+    head = ["| key | it must be | default | meaning |", "| --- | --- | --- | --- |"]
+    copiers, others = [], []
     for key, field in project_settings.keys().items():
         default = "needed" if field.is_required() else json.dumps(field.default)
         default = {"null": "none", '""': "none", "[]": "none"}.get(default, default)
         kind = project_settings.expected(field)
-        lines.append(f"| `{key}` | {kind} | {default} | {field.description} |")
+        line = f"| `{key}` | {kind} | {default} | {field.description} |"
+        (copiers if key in written else others).append(line)
+    lines = ["", "Copier writes these:", "", *head, *copiers, ""]
+    lines += ["Advanced: you add one of these if a gate or a page names it.", ""]
+    lines += [*head, *others]
     text = RUNNING.read_text(encoding="utf-8")
     return TABLE.sub(lambda _: "\n".join([*lines, "", ""]), text)
 

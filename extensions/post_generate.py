@@ -39,12 +39,9 @@ VENDOR = PROJECT / "vendor"
 ROWS = PROJECT / "data/example.jsonl"
 
 # The main package of each framework's folder.
-PACKAGES = {
-    "nemo_gym": "nemo-gym",
-    "verifiers": "verifiers",
-    "openenv": "openenv",
-    "ors": "openreward",
-}
+FACTS = json.loads((RUNTIME / "src/env_runtime/facts.json").read_text(encoding="utf-8"))
+PACKAGES = {name: about["package"] for name, about in FACTS["frameworks"].items()}
+PACKAGES["nemo_gym"] = "nemo-gym"
 
 
 # Variables that belong to Copier's interpreter or to this run, and those with which uv

@@ -34,7 +34,7 @@ FACTS = json.loads((RUNTIME / "src/env_runtime/facts.json").read_text())
 ARCHETYPES = list(FACTS["archetypes"])
 # Those whose files are whole without a step after generation, and whose tools are the class's
 WHOLE = ["game", "sandbox", "vision"]
-FRAMEWORKS = ["verifiers", "openenv", "ors"]
+FRAMEWORKS = list(FACTS["frameworks"])
 
 # If a machine sets this, each process spends three seconds compiling NeMo Gym.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -5,6 +5,7 @@ import re
 import sys
 
 import pytest
+import yaml
 
 from projects import FRAMEWORKS, ROOT, RUNTIME, imports_of, run
 
@@ -61,6 +62,26 @@ def test_the_keys_of_a_project_are_on_a_page():
     printed = run([sys.executable, "-c", code], ROOT / "docs").stdout
     assert "| `floor` | a number" in printed
     assert printed == (ROOT / "docs/running.md").read_text()
+
+
+def test_each_command_is_on_a_page():
+    package = RUNTIME / "src/env_runtime"
+    commands = {
+        (path.parent if path.name == "__main__.py" else path).stem
+        for path in [*package.glob("*.py"), *package.glob("*/__main__.py")]
+        if "\nif __name__ == " in path.read_text()
+    }
+    page = (ROOT / "docs/running.md").read_text()
+    listed = re.findall(r"^\| `env_runtime\.(\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(commands)
+
+
+def test_each_question_is_on_a_page():
+    questions = yaml.safe_load((ROOT / "copier.yml").read_text())
+    page = (ROOT / "docs/generating.md").read_text()
+    for name, question in questions.items():
+        if name[0] != "_" and question.get("ask", question.get("when", True)):
+            assert f"`{name}`" in page, name
 
 
 @pytest.mark.parametrize(

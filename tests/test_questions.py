@@ -203,14 +203,11 @@ def test_the_game_has_no_backend(render):
     assert "backend" not in answers(render())
 
 
-def test_only_the_archetype_answer_takes_a_dataset(template, tmp_path):
+def test_not_every_archetype_takes_a_dataset(template, tmp_path):
     options = ["--trust", "--defaults", "--skip-tasks", "--data=dataset=a.csv"]
     done = copier(tmp_path, "copy", *options, template, "made")
     assert done.returncode == 1
-    assert (
-        "dataset is a question of the archetypes answer and sandbox, got game"
-        in done.stdout
-    )
+    assert "archetype=game takes no dataset, got a.csv; " in done.stdout
     assert not (tmp_path / "made").exists()
 
 

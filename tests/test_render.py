@@ -28,11 +28,11 @@ from projects import (
 )
 from rendering import render_project
 
+LISTED = r"^backends: \[(.*)\]"  # not every archetype.yml is YAML before it is rendered
 BACKENDS = {
-    "sandbox": ["local", "e2b", "nemo_gym"],
-    "vision": ["canvas", "browser", "e2b"],
-    "gymnasium": ["text", "frames"],
-    "conversation": ["scripted", "model"],
+    path.parent.name: re.findall(LISTED, path.read_text(), re.MULTILINE)[0].split(", ")
+    for path in ROOT.glob("archetypes/*/archetype.yml")
+    if "backends:" in path.read_text()
 }
 TOOLS = {
     "the archetype's": {},
@@ -482,17 +482,109 @@ def test_without_trust_all_files_are_there(copy, tmp_path, render):
     assert names_of(tmp_path / "my_env") == names_of(render())
 
 
-def test_a_fourth_archetype_is_one_folder_and_one_choice(template, tmp_path):
-    """A made-up archetype renders without a change in any other file."""
+TOSS = {
+    "archetype.yml": """\
+description: A coin is tossed; say how it lies.
+backends: [fair, heads]
+about_backends: Which coin is it?
+replies: true
+tools: ["look()"]
+""",
+    "domain.py": '''\
+"""A coin, as one class."""
+
+
+class DomainClass:
+    """One toss. `task` may have the `side` that is up."""
+
+    blocking = False
+
+    def __init__(self, task: dict) -> None:
+        self.side = task.get("side", "tails")
+        self.named = ""
+
+    def look(self) -> str:
+        """Look at the coin."""
+        return f"It lies on the table, {self.side} up."
+
+    def reply(self, answer: str) -> str | None:
+        self.named = answer
+        return None
+
+    def reward(self) -> float:
+        return float(self.named == self.side)
+
+    @staticmethod
+    def oracle(task: dict) -> list:
+        return [("look", {}), ("reply", {"answer": task.get("side", "tails")})]
+''',
+    "tasks.json": """[
+  {"prompt": "Say how the coin lies.", "ground_truth": {"side": "heads"}, "difficulty": "easy"}
+]
+""",
+    "tools.json": """[
+  {"name": "look", "description": "Look at the coin.", "parameters": {"type": "object", "properties": {}}}
+]
+""",
+    "README.md": "## The coin\n\nA task is its `side`.\n",
+}
+
+
+def test_an_archetype_is_what_the_recipe_says(template, tmp_path):
+    """A made-up archetype, with a class of its own for one backend, changes no other file."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    [recipe] = re.findall(
+        r"^\*\*an archetype\*\*: .*?\n\n", page, re.MULTILINE | re.DOTALL
+    )
+    named = set(re.findall(r"`([\w/.]+\.(?:json|md|py|yml))`", recipe))
     clone = tmp_path / "template"
     shutil.copytree(template, clone)
-    shutil.copytree(clone / "archetypes/game", clone / "archetypes/quiz")
-    facts = clone / "runtime/src/env_runtime/facts.json"
-    choice = '"archetypes": {\n    "quiz": "a quiz",'
-    facts.write_text(facts.read_text().replace('"archetypes": {', choice))
-    render_project(clone, tmp_path / "my_quiz", archetype="quiz")
-    check(tmp_path / "my_quiz")
-    assert "class MyQuiz" in (tmp_path / "my_quiz/my_quiz.py").read_text()
+    folder = clone / "archetypes/toss"
+    shutil.copytree(clone / "archetypes/game", folder)  # for its tests and make_rows.py
+    for name, text in TOSS.items():
+        (folder / name).write_text(text)
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*.*")}
+    facts = "runtime/src/env_runtime/facts.json"
+    explained = {"archetypes/archetype.yml", "copier.yml"}
+    checked = {"tests/projects.py", "tests/test_workflows.py"}
+    assert named == files | {facts} | explained | checked
+    (folder / "heads").mkdir()
+    always = TOSS["domain.py"].replace('task.get("side", "tails")', '"heads"')
+    (folder / "heads/domain.py").write_text(always)
+    choice = '"archetypes": {\n    "toss": "a coin",'
+    text = (clone / facts).read_text()
+    (clone / facts).write_text(text.replace('"archetypes": {', choice))
+    project = tmp_path / "my_env"
+    render_project(clone, project, archetype="toss")
+    assert "| `POST /reply` |" in (project / "nemo_gym/README.md").read_text()
+    assert "## The coin" in (project / "nemo_gym/README.md").read_text()
+    code = "import server; from my_env import MyEnv; print(MyEnv({}).look())"
+    assert python_in(project, "-c", code).endswith("table, tails up.\n")
+    render_project(clone, tmp_path / "other", archetype="toss", backend="heads")
+    assert 'self.side = "heads"' in (tmp_path / "other/other.py").read_text()
+
+
+def test_each_backend_is_on_the_page_of_the_questions():
+    text = (ROOT / "docs/generating.md").read_text()
+    [line] = re.findall(r"^\| `backend` .*", text, re.MULTILINE)
+    for archetype, backends in BACKENDS.items():
+        assert f"{archetype}: {', '.join(f'`{one}`' for one in backends)};" in line
+
+
+def test_each_key_of_an_archetype_is_explained():
+    """And none that a template asks for is without a value."""
+    usual = yaml.safe_load((ROOT / "archetypes/archetype.yml").read_text())
+    for path in ROOT.glob("archetypes/*/archetype.yml"):
+        keys = re.findall(r"^(\w+):", path.read_text(), re.MULTILINE)
+        assert set(keys) <= usual.keys(), path
+    sources = [ROOT / "copier.yml", *ROOT.glob("extensions/*.jinja")]
+    sources += [path for path in ROOT.glob("template/**/*.jinja") if path.is_file()]
+    asked = {
+        key
+        for path in sources
+        for key in re.findall(r"\bparts\.([a-z]\w+)", path.read_text())
+    }
+    assert asked == usual.keys()
 
 
 def test_names_of_files_are_for_everybody():
@@ -530,13 +622,6 @@ def listed(name):
     """The names in a list of extensions/names.jinja."""
     text = (ROOT / "extensions/names.jinja").read_text()
     return set(re.search(rf'set {name} = "([^"]*)"', text)[1].split())
-
-
-def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
-    code = (
-        "from env_runtime.episode import declaration as d; print(*d.STATIC, *d.METHODS)"
-    )
-    assert listed("PROTOCOL") == set(python_in(render(), "-c", code).split())
 
 
 def test_modules_of_the_project_are_no_names_for_the_class(render):
@@ -647,7 +732,9 @@ def test_a_class_of_ones_own_without_tools_gets_no_text_about_them(copy, tmp_pat
 
 
 def test_the_tools_of_an_mcp_server_are_not_methods_of_the_class(render):
-    text = texts_of(render(archetype="mcp"))
+    project = render(archetype="mcp")
+    lint(project)
+    text = texts_of(project)
     not_so = [*OF_TOOLS[:3], "its line in `server.py`", "has its line"]
     assert [words for words in not_so if words in text] == []
     assert "The MCP server defines them: their names" in text

@@ -1,4 +1,4 @@
-"""FrozenLake-v1 of Gymnasium as one class: an object plays one episode."""
+"""{{ gymnasium_id }} of Gymnasium as one class: an object plays one episode."""
 
 from env_runtime.gymnasium import Action, GymnasiumEpisode
 
@@ -6,11 +6,11 @@ from env_runtime.gymnasium import Action, GymnasiumEpisode
 class DomainClass(GymnasiumEpisode):
     """One episode. Its task may have a `seed`, and `options` for gymnasium.make()."""
 
-    id = "FrozenLake-v1"
+    id = "{{ gymnasium_id }}"
     tool = "step"  # the method that takes an action
     render_mode = "ansi"
-    max_steps = 50  # the episode is truncated after this many actions
-    reward_range = (0.0, 1.0)  # for a whole episode
+    max_steps = {{ [max_turns * 5 // 6, 1] | max }}  # the episode is truncated after this many actions
+    reward_range = (0.0, 1.0)  # {{ "unfinished: env_runtime.gymnasium writes it" if parts.variant else "for a whole episode" }}
 
     def step(self, action: Action) -> str:
         """Take one action, and see what follows.

@@ -16,9 +16,9 @@ class DomainClass(McpEpisode):
     server, and `self.state_holds()` compares `expected_state`.
     """
 
-    command = "npx -y @modelcontextprotocol/server-memory"
+    command = "{{ (mcp_server | to_json)[1:-1] }}"
     # The server's variables beside PATH and HOME; {folder} is the episode's folder.
-    env: ClassVar = {"MEMORY_FILE_PATH": "{folder}/memory.jsonl"}
-    tools = ()  # the names of those that the policy may call; (): all
+    env: ClassVar = {{ "{}" if parts.variant else '{"MEMORY_FILE_PATH": "{folder}/memory.jsonl"}' }}
+    tools = ({{ server_tools(tools) }})  # the names of those that the policy may call; (): all
     shared = False  # True: one server for all episodes, if it keeps nothing
     network = False  # whether the server may use the network

@@ -1,6 +1,10 @@
 """The facts that the template's Jinja files and this package share: facts.json.
 
 `archetypes` has each archetype and what it is, in the order in which Copier offers them.
+`frameworks` has each framework folder, with its package, the modules that the class's
+could hide, and the members of its own classes, which no tool can be called. `graders`
+are the choices for a dataset. `protocol` are the members of a class beside its tools:
+the runtime calls `static` without an object, and `methods` on an episode's object.
 `server_paths` are the first parts of the server's own paths: no tool can be called so,
 because its calls would not reach the class. `secrets` are patterns of files and folders
 that hold keys, anywhere in a project: no image, Space, package or sandbox gets them.
@@ -13,5 +17,9 @@ import pkgutil
 _facts = json.loads(pkgutil.get_data(__package__ or "", "facts.json") or "")
 
 ARCHETYPES: dict[str, str] = _facts["archetypes"]
+FRAMEWORKS: tuple[str, ...] = tuple(_facts["frameworks"])
+GRADERS: tuple[str, ...] = tuple(_facts["graders"])
+STATIC: tuple[str, ...] = tuple(_facts["protocol"]["static"])
+METHODS: tuple[str, ...] = tuple(_facts["protocol"]["methods"])
 SERVER_PATHS: frozenset[str] = frozenset(_facts["server_paths"])
 SECRETS: list[str] = _facts["secrets"]

@@ -18,15 +18,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ..errors import NotTextError, ToolError
+from ..facts import METHODS, STATIC
 from ..files import source_name
 from ..project import of_class
 from ..settings import ModelSettings
 from .types import REPLY, ROW_TOOL
-
-# The runtime calls the first without an object, and the others on an episode's object.
-STATIC = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "row_tools")
-STATIC += ("stand_in", "shallow")
-METHODS = ("reward", "close", "metrics", "observation", REPLY, ROW_TOOL)
 
 # Exceptions that a class raises on purpose, beside its own.
 EXPECTED = (ValueError, NotImplementedError, TimeoutError)

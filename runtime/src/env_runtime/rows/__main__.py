@@ -26,12 +26,12 @@ from ..command_line import counted, exit_status, new_parser
 from ..episode.types import content_text, images_in
 from ..errors import one_line
 from ..evaluation.rows import prompt_text
+from ..facts import GRADERS
 from ..files import write_atomically
 from ..project import here
 from . import programs
 from .chat import responses_input
 from .choosing import Chooser
-from .columns import GRADERS
 from .doubts import OwnGrade
 from .plan import BOXED, Columns, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of

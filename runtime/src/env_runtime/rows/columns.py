@@ -12,17 +12,6 @@ from .fields import as_text, is_empty, names_in
 from .plan import ALIASES, PARSED, Draft, Path, message_key
 from .records import Record
 
-GRADERS = (
-    "number",
-    "choice",
-    "text",
-    "any",
-    "all",
-    "ordered",
-    "json",
-    "judge",
-    "calls",
-)
 FIT = 0.95  # the share of complete records that have to fit
 # Answers are labels if there are few of them, each so many times on average.
 LABELS, FEWEST = 10, 5

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..facts import SECRETS
+from ..facts import FRAMEWORKS, SECRETS
 from ..project import PACKAGE, known
 from . import WorkspaceError, WorkspaceSettings, refusal_text
 from .disk import NOBODY, UNDER_BUBBLEWRAP, make_folders
@@ -244,7 +244,7 @@ def _holds_keys(path: Path) -> bool:
 
 def _rows_in(folder: Path) -> list[Path]:
     """The folders of loaded projects in `folder` that hold rows, with their answers."""
-    names = ("nemo_gym", "verifiers", "openenv", "ors")
+    names = ("nemo_gym", *FRAMEWORKS)
     found = [project.root / name for project in known() for name in names]
     return sorted(
         each

@@ -1,4 +1,4 @@
-"""Tests of the environment over HTTP: its tools and its rewards."""
+"""Tests of the environment over HTTP: {{ "its tools and its rewards" if signatures.tools else "its rewards" }}."""
 
 import pytest
 from env_runtime.testing import (
@@ -6,7 +6,9 @@ from env_runtime.testing import (
     baseline_reward,
     message,
     oracle_reward,
+{% if signatures.tools %}
     sample_arguments,
+{% endif %}
     solution_for,
     without_answers,
 )
@@ -28,6 +30,7 @@ def solved(rows, tools):
     pytest.skip(reason)
 
 
+{% if signatures.tools %}
 def test_every_tool_answers_with_text(connect, rows, tools):
     for tool in tools:
         client = connect()
@@ -38,6 +41,7 @@ def test_every_tool_answers_with_text(connect, rows, tools):
         assert "x-tool-error" not in answer.headers, answer.text
 
 
+{% endif %}
 def test_a_solved_episode_earns_its_reward(client, solved, verify):
     row, (calls, answer) = solved
     client.post("/seed_session", json=row)
