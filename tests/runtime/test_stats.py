@@ -28,7 +28,7 @@ def answered(output, call_id="c1"):
 
 
 def episode(reward, task=0, repeat=0, **more):
-    stats = RolloutStats(task, repeat, reward, 1, 1, 0, False, None, None, {})
+    stats = RolloutStats(task, repeat, reward, 1, 1, 0, False, None, None, {}, {})
     return stats._replace(**more)
 
 
@@ -59,7 +59,7 @@ def test_a_rollout_in_numbers():
         "solved": True,
     }
     assert measure(rollout) == RolloutStats(
-        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}, 0.7
+        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}, {}, 0.7
     )
     assert measure({**rollout, "mask_sample": True}).reward is None
     assert measure(json.loads(json.dumps(rollout))) == measure(rollout)

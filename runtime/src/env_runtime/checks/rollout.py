@@ -27,6 +27,7 @@ from ..evaluation.rows import prompt_text, read_rows, shown
 from ..files import file_of
 from ..project import Project, here, of_class
 from .attempts import MOST_SECONDS, SECONDS, without_log
+from .components import Components
 from .fresh import can_play, cause, played, playing
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .runner import Seen, Weak, doing
@@ -72,7 +73,7 @@ def rollout_gate(
         line = check.line()
     except NoOracleError as error:
         known, line = False, check.line_without_oracle(error)
-    note += check.diversity.note_line() + outdated
+    note += check.components.line() + check.diversity.note_line() + outdated
     if not known:
         note += (
             "\nwithout an oracle, nothing shows that "
@@ -144,6 +145,7 @@ class RolloutCheck(RewardCheck):
         super().__init__(domain_class, rows, client.tools_in, path)
         self.client, self.project = client, of_class(domain_class)
         self.diversity = Diversity(self.project, rows, path)
+        self.components = Components(domain_class)
         # Whether the same calls must have the same results
         self.repeats = self.declared.deterministic
 
@@ -159,6 +161,7 @@ class RolloutCheck(RewardCheck):
     def compare(self, index: int, result: Result) -> None:
         """Play a row once more. Raises GateError if the same calls have other results."""
         policy = result["policy"]
+        self.components.note(self.place(index), policy, result)
         if policy == "nonsense":
             self.diversity.note_outcome(result)
         if index < ROWS_TWICE and self.repeats:

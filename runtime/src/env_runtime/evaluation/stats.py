@@ -37,6 +37,7 @@ class RolloutStats(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     metrics: dict[str, float]  # what /verify measured beside the reward
+    components: dict[str, float]  # the parts of the reward, by name
     oracle_reward: float | None = None  # the row's own, if it has one
     outside_range: bool = False  # the class's grade was outside its reward_range
     not_graded: bool = False  # it has the lowest reward in place of a grade
@@ -68,6 +69,10 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
     failed = rollout.get("mask_sample") is True
     session = rollout.get("session_name")
     number = _count(rollout.get(TASK))
+    parts = _object(rollout.get("reward_components"))
+    components = {
+        key: part for key in parts if (part := _number(parts[key])) is not None
+    }
     return RolloutStats(
         task=task if number is None else number,
         repeat=_count(rollout.get(REPEAT)) or 0,
@@ -84,7 +89,9 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
             # Metrics are floats, and NeMo Gym's own keys begin with an underscore.
             if isinstance(value, float) and math.isfinite(value)
             if name not in NO_METRICS and not name.startswith("_")
+            if name not in components
         },
+        components=components,
         oracle_reward=_number(rollout.get("oracle_reward")),
         outside_range="reward_outside_range" in rollout,
         not_graded=not failed and rollout.get("failure_reason") is not None,
@@ -120,7 +127,7 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     The mean reward has its standard error. Rows with several rollouts have pass@k and
     pass^k: the probabilities that one of k attempts passes, and that all of them do,
     see `passes`. People have pass@1 at least. The other figures are means
-    over the rollouts, also of the metrics of /verify.
+    over the rollouts, also of the reward's components and of the metrics of /verify.
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
     rows = {rollout.task for rollout in rollouts}
@@ -137,6 +144,7 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
         shown.append(("reward", text))
+    shown += _means("reward: ", [rollout.components for rollout in graded])
     some, every = pass_at(graded, highest)
     if graded and not some and any(rollout.player for rollout in rollouts):
         some = {1: statistics.fmean(passes(one, highest) for one in graded)}
@@ -159,10 +167,18 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         # Only a model counts its tokens.
         if any(counts):
             shown.append((name.replace("_", " "), f"{statistics.fmean(counts):,.0f}"))
-    for name in dict.fromkeys(name for rollout in rollouts for name in rollout.metrics):
-        values = [one.metrics[name] for one in rollouts if name in one.metrics]
-        shown.append((name, f"{statistics.fmean(values):.3f}"))
-    return shown
+    return shown + _means("", [rollout.metrics for rollout in rollouts])
+
+
+def _means(title: str, measured: list[dict[str, float]]) -> list[Figure]:
+    """The mean of each name among the episodes that have it."""
+    return [
+        (
+            title + name,
+            f"{statistics.fmean(one[name] for one in measured if name in one):.3f}",
+        )
+        for name in dict.fromkeys(name for one in measured for name in one)
+    ]
 
 
 def mean_reward(graded: list[RolloutStats]) -> tuple[float, float | None]:
