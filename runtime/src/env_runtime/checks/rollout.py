@@ -92,6 +92,7 @@ def rollout_gate(
         domain_class, rows, SECONDS, SECONDS if quick else MOST_SECONDS, path
     )
     earned = {**check.earned, **looked.earned}
+    figures: dict[str, Any] = {**looked.figures, "repeats": check.repeats}
     files, players = "", ""
     if beside(domain_class, path):
         from .splits import players_note, splits_note
@@ -101,15 +102,18 @@ def rollout_gate(
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
     floor = floor_note(domain_class, path, rows, earned)
+    figures["earned"] = {
+        who: sum(rewards.values()) / len(rewards) for who, rewards in earned.items()
+    }
     weak, text = looked.weak or isinstance(floor, Weak), text + floor
-    if quick:
-        return Weak(text) if weak else text
-    from .learned import shortcuts_of
+    if not quick:
+        from .learned import shortcuts_of
 
-    learned = shortcuts_of(domain_class, path, rows, earned)
-    seen = (Weak if weak or learned.weak else Seen)(text + learned.text)
-    if learned.figures:
-        seen.figures = {"learned": learned.figures}
+        learned = shortcuts_of(domain_class, path, rows, earned)
+        weak, text = weak or learned.weak, text + learned.text
+        figures["learned"] = learned.figures
+    seen = (Weak if weak else Seen)(text)
+    seen.figures = {name: value for name, value in figures.items() if value != {}}
     return seen
 
 
