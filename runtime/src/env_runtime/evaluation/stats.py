@@ -21,6 +21,7 @@ SECONDS = "played_seconds"  # how long the person took
 NO_METRICS = ("reward", "reward_outside_range", "oracle_reward", "baseline_reward")
 
 LENGTH_COUNTS = 0.6  # a weaker correlation of reward and length is not reported
+FEWEST_FOR_INTERVAL = 3  # rows
 FEWEST_LENGTHS = 12  # with fewer rollouts, there is none
 
 
@@ -43,6 +44,7 @@ class RolloutStats(NamedTuple):
     not_graded: bool = False  # it has the lowest reward in place of a grade
     player: str | None = None  # the person who played, if one did
     name: str = ""  # the episode's in the log of the server, if a verdict names it
+    difficulty: str = ""  # the row's own, if it has one
 
 
 Figure = tuple[str, str]  # the name of a number about many episodes, and its text
@@ -97,6 +99,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
         not_graded=not failed and rollout.get("failure_reason") is not None,
         player=name if isinstance(name := rollout.get(PLAYER), str) else None,
         name=episode_name(rollout, session=session) if isinstance(session, str) else "",
+        difficulty=level if isinstance(level := rollout.get("difficulty"), str) else "",
     )
 
 
@@ -257,10 +260,8 @@ class Signal(NamedTuple):
             (self.failed, "none passes, and GRPO learns nothing"),
         ):
             if rows:
-                listed = ", ".join(str(row + 1) for row in rows[:20])
-                more = f" and {len(rows) - 20} more" if len(rows) > 20 else ""
                 row = "row" if len(rows) == 1 else "rows"
-                said.append(f"no attempt at {row} {listed}{more} differs: {text}")
+                said.append(f"no attempt at {row} {_listed(rows)} differs: {text}")
         if self.length is not None and abs(self.length) >= LENGTH_COUNTS:
             which = "longer" if self.length > 0 else "shorter"
             said.append(
@@ -294,25 +295,84 @@ def signal_of(rollouts: list[RolloutStats], highest: float = 1.0) -> Signal:
     return Signal(teaching, solved, failed, length)
 
 
-def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure | None:
-    """The change of the mean reward over the rows that both have.
+def differences(
+    before: list[RolloutStats], after: list[RolloutStats], highest: float = 1.0
+) -> list[Figure]:
+    """What changed over the rows that both runs have; [] if no common row has rewards.
 
-    The standard error is computed from the rows' differences, so it does not grow if
-    some rows are harder than others. None if no common row has rewards.
+    First the change of the mean reward, in all rows and in those of each difficulty. Its
+    standard error, and the interval that has the true change in 95 of 100 such
+    comparisons, are computed from the rows' differences, so they do not grow if some rows
+    are harder than others. Then the rows that turned: half of their attempts passed, and
+    now fewer do, or the other way round.
     """
-    first, second = (
-        {task: statistics.fmean(rewards) for task, rewards in _by_row(rollouts).items()}
-        for rollouts in (before, after)
-    )
-    changes = [second[task] - first[task] for task in first if task in second]
-    if not changes:
-        return None
-    mean = statistics.fmean(changes)
+    first, second = _by_row(before), _by_row(after)
+    common = [task for task in first if task in second]
+    if not common:
+        return []
+    change = {
+        task: statistics.fmean(second[task]) - statistics.fmean(first[task])
+        for task in common
+    }
+    rows = "1 common row" if len(common) == 1 else f"{len(common):,} common rows"
+    shown = [(f"reward on {rows}", _mean_change([*change.values()]))]
+    level = {rollout.task: rollout.difficulty for rollout in before}
+    levels = sorted({level[task] for task in common})
+    for name in levels if len(levels) > 1 else []:
+        of_level = [change[task] for task in common if level[task] == name]
+        text = _mean_change(of_level)
+        shown.append((f"  {name or 'no difficulty'}: {len(of_level):,}", text))
+    passed, passes_now = _mostly_pass(before, highest), _mostly_pass(after, highest)
+    for name, turned in (
+        ("rows that pass now", passes_now - passed),
+        ("rows that fail now", passed - passes_now),
+    ):
+        if numbers := sorted(turned.intersection(common)):
+            shown.append((name, _listed(numbers)))
+    return shown
+
+
+def _mean_change(changes: list[float]) -> str:
+    """The mean of changes, with its standard error and its interval of 95 %."""
+    mean, count = statistics.fmean(changes), len(changes)
     text = f"{mean:+.3f}"
-    if len(changes) > 1:
-        text += f" ± {statistics.stdev(changes) / math.sqrt(len(changes)):.3f}"
-    rows = "1 common row" if len(changes) == 1 else f"{len(changes):,} common rows"
-    return f"reward on {rows}", text
+    if count > 1:
+        error = statistics.stdev(changes) / math.sqrt(count)
+        text += f" ± {error:.3f}"
+        if count >= FEWEST_FOR_INTERVAL:
+            half = _quantile_of_t(count - 1) * error
+            text += f" (95 %: {mean - half:+.3f} to {mean + half:+.3f})"
+    return text
+
+
+def _quantile_of_t(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t, to 3 % from two degrees of freedom on.
+
+    This is the expansion in Abramowitz and Stegun, 26.7.5.
+    """
+    z = statistics.NormalDist().inv_cdf(0.975)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+def _mostly_pass(rollouts: list[RolloutStats], highest: float) -> set[int]:
+    """The rows of which at least half of the attempts pass."""
+    passed = defaultdict(list)
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            passed[rollout.task].append(passes(rollout, highest))
+    return {task for task, each in passed.items() if statistics.fmean(each) >= 0.5}
+
+
+def _listed(rows: list[int]) -> str:
+    """Numbers of rows, from 1, as text: at most 20."""
+    more = f" and {len(rows) - 20} more" if len(rows) > 20 else ""
+    return ", ".join(str(row + 1) for row in rows[:20]) + more
 
 
 def _by_row(rollouts: Iterable[RolloutStats]) -> dict[int, list[float]]:
