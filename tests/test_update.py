@@ -602,7 +602,7 @@ class Workflow:
         checkout = self.checkout("main")
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         more = {"PATH": path, "LOG": str(self.log), "OPEN": pull_request}
-        printed = run(["bash", "-e", "-c", self.step], checkout, **more)
+        printed = run(["bash", "-e", "-c", self.step], checkout, **more).stdout
         assert not list(checkout.rglob("*.rej"))
         return printed
 
