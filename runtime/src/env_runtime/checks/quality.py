@@ -19,7 +19,7 @@ from ..project import Project, of_class
 from ..settings import ParameterSettings
 from .attempts import FlawCheck
 from .runner import Result
-from .splits import COMPARED, splits_beside
+from .splits import COMPARED, LEVELS, splits_beside
 
 FORMAT = 1
 PACKAGES = ("nemo-gym-env-runtime", "nemo-gym")
@@ -134,8 +134,11 @@ def _figures(report: Report) -> dict[str, Any]:
 
 def floor_of(report: Report) -> tuple[float, str] | None:
     """The most that a policy without a solution earned on average, and its name."""
-    earned = _figures(report).get("earned") or {}
-    return max(((mean, who) for who, mean in earned.items()), default=None)
+    earned = _figures(report).get("earned")
+    if not earned:
+        return None
+    best = max(earned, key=lambda who: earned[who])
+    return earned[best], best
 
 
 def _share(counts: dict[str, int]) -> float:
@@ -231,9 +234,9 @@ def as_page(report: Report) -> str:
             for one in report["gates"]
         ],
     )
-    levels = sorted(
-        {each for rows in report["rows"].values() for each in rows["difficulty"]}
-    )
+    found = {each for rows in report["rows"].values() for each in rows["difficulty"]}
+    levels = [*LEVELS, *sorted(found - {*LEVELS})]
+    levels = [level for level in levels if level in found]
     named = [level or "no difficulty" for level in levels]
     lines += ["## Rows", ""]
     lines += _table(

@@ -26,7 +26,7 @@ from ..evaluation.policies import (
 from ..evaluation.rows import prompt_text, read_rows, shown
 from ..files import file_of
 from ..project import Project, here, of_class
-from .attempts import MOST_SECONDS, SECONDS, without_log
+from .attempts import FEWEST_ROWS, MOST_SECONDS, SECONDS, without_log
 from .components import Components
 from .fresh import can_play, cause, played, playing
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
@@ -103,7 +103,9 @@ def rollout_gate(
     text = f"{line}{note}{files}\n{looked.text}{players}"
     floor = floor_note(domain_class, path, rows, earned)
     figures["earned"] = {
-        who: sum(rewards.values()) / len(rewards) for who, rewards in earned.items()
+        who: sum(rewards.values()) / len(rewards)
+        for who, rewards in earned.items()
+        if len(rewards) >= min(FEWEST_ROWS, len(rows))
     }
     weak, text = looked.weak or isinstance(floor, Weak), text + floor
     if not quick:
