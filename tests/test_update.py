@@ -601,8 +601,8 @@ class Workflow:
         self.log.write_text("")
         checkout = self.checkout("main")
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        more = {"PATH": path, "LOG": str(self.log), "OPEN": pull_request}
-        printed = run(["bash", "-e", "-c", self.step], checkout, **more).stdout
+        step, log = ["bash", "-e", "-c", self.step], str(self.log)
+        printed = run(step, checkout, PATH=path, LOG=log, OPEN=pull_request).stdout
         assert not list(checkout.rglob("*.rej"))
         return printed
 

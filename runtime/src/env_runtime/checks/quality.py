@@ -182,11 +182,11 @@ def _worse_figures(before: Report, now: Report) -> list[str]:
             f"a policy without a solution ({floors[1][1]}) earns {floors[1][0]:.3g} on "
             f"average; the most was {floors[0][0]:.3g}"
         )
-    learned = [one.get("learned") for one in (old, new)]
-    if all(learned) and learned[1]["interval"][0] > learned[0]["interval"][1]:
-        means = [one["mean"] for one in learned]
+    learned, now_learned = old.get("learned"), new.get("learned")
+    if learned and now_learned and now_learned["interval"][0] > learned["interval"][1]:
         said.append(
-            f"the learned player earns {means[1]:.3g}, and earned {means[0]:.3g}"
+            f"the learned player earns {now_learned['mean']:.3g}, and earned "
+            f"{learned['mean']:.3g}"
         )
     if old.get("repeats") and not new.get("repeats"):
         said.append("the class is not deterministic any more")
