@@ -1,5 +1,6 @@
 """components(): the named parts of a reward, for trainers that take several rewards."""
 
+import asyncio
 import json
 import math
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 from env_runtime.checks.class_checks import check_protocol
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.episode.tools import tools_of
+from env_runtime.episode.declaration import public_methods
 from env_runtime.errors import GateError, RolloutError, ToolError
 from env_runtime.evaluation.stats import figures, measure
+from env_runtime.frameworks.episodes import AsyncEpisode
 from env_runtime.trainers import trl
 
 from .support import Plain, outcome, refusal, row_of, server_class
@@ -68,7 +70,7 @@ def test_other_classes_have_no_such_key(client_of):
     client = client_of(Circuit).seed()
     assert client.call("components") == "a lamp"  # a tool of that name stays one
     assert "reward_components" not in client.verdict()
-    assert "components" not in tools_of(Parcel)
+    assert "components" not in dict(public_methods(Parcel))
 
 
 @pytest.mark.parametrize(
@@ -170,6 +172,16 @@ def test_figures_show_components_below_the_reward():
     after = shown[shown.index(("reward", "1.500")) + 1 :]
     assert after[:2] == [("reward: a", "1.000"), ("reward: b", "0.500")]
     assert shown[-1] == ("seconds", "2.000")
+
+
+def test_frameworks_have_components_among_the_metrics():
+    async def played() -> dict[str, float]:
+        async with AsyncEpisode(Parcel, {"town": "Oslo"}) as episode:
+            await episode.call("send", {"town": "Oslo"})
+            assert await episode.reward() == 0.5
+            return episode.metrics
+
+    assert asyncio.run(played()) == {"packed": 0.0, "address": 0.5}
 
 
 def test_trl_gets_a_function_for_each_component(url_of):

@@ -76,7 +76,7 @@ def test_a_report_is_read_again_and_has_a_page(report, tmp_path):
     path = tmp_path / "quality.json"
     page = quality.write(report, path).read_text()
     assert quality.read(path) == report
-    assert "| example.jsonl | 3 | 1 | 2 | 1 | 0 |" in page.replace(f"{tmp_path}/", "")
+    assert "| example.jsonl | 3 | 2 | 1 | 1 | 0 |" in page.replace(f"{tmp_path}/", "")
     assert "| floor: the most without a solution | 0.1 (echo) |" in page
     assert "| a change of answer | lowers the reward in 8 of 8 rows |" in page
     assert quality.worse(report, report) == []
