@@ -140,13 +140,14 @@ def test_the_rollout_gate_has_figures_for_the_report(gate):
     assert "spaces around it" in seen.figures["false_fails"]
 
 
-def test_a_baseline_that_was_better_ends_with_1(capsys, tmp_path):
+def test_a_baseline_that_was_better_ends_with_1(capsys, tmp_path, url):
     path = tmp_path / "quality.json"
-    assert gates.main(None, ["import", "--report", str(path)]) == 0
+    checked = ["server", "--url", url]
+    assert gates.main(None, [*checked, "--report", str(path)]) == 0
     before = json.loads(path.read_text())
-    assert gates.main(None, ["import", "--baseline", str(path)]) == 0
+    assert gates.main(None, [*checked, "--baseline", str(path)]) == 0
     [rows, *_] = before["rows"].values()
     rows["rows"] += 1
     path.write_text(json.dumps(before))
-    assert gates.main(None, ["import", "--baseline", str(path)]) == 1
+    assert gates.main(None, [*checked, "--baseline", str(path)]) == 1
     assert "worse than " in capsys.readouterr().out
