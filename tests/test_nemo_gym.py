@@ -145,6 +145,8 @@ def test_the_gates_on_a_release_between_the_series(generate, tmp_path, release):
     environment = Environment(project, project / "nemo_gym/.venv/bin/python")
     pip = [UV, "pip", "install", "--quiet", "--python", environment.python]
     run([*pip, f"nemo-gym=={release}"], project)
+    asked = "import importlib.metadata as m; print(m.version('nemo-gym'))"
+    assert environment.run("-c", asked).strip() == release
     printed = environment.run("gates.py", "--limit", "1", "--quick")
     assert len(re.findall("(?m)^(?:PASS|WEAK) ", printed)) == 4
 
