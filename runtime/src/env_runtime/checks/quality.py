@@ -281,7 +281,9 @@ def as_page(report: Report) -> str:
     for dress, counts in figures.get("false_fails", {}).items():
         text = f"earns less in {counts['less']} of {counted(counts['rows'], 'row')}"
         facts.append([f"the right answer with {dress}", text])
-    unknown = [["no figures", "the rollout gate failed, did not run, or ran under NeMo Gym"]]
+    unknown = [
+        ["no figures", "the rollout gate failed, did not run, or ran under NeMo Gym"]
+    ]
     lines += _table(["", ""], facts or unknown)
     lines += ["## Versions and hashes (SHA-256)", ""]
     told = [[name, version] for name, version in report["versions"].items()]
