@@ -135,6 +135,22 @@ def test_the_whole_loop_with_the_modules_of_the_main_branch(generate, tmp_path):
     assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+@pytest.mark.parametrize("release", ["0.5.0", "0.6.0"])
+def test_the_gates_on_a_release_between_the_series(generate, tmp_path, release):
+    installed = generate(archetype="game")
+    project = tmp_path / "my_env"
+    clone_installed(installed.project, project)
+    environment = Environment(project, project / "nemo_gym/.venv/bin/python")
+    pip = [UV, "pip", "install", "--quiet", "--python", environment.python]
+    run([*pip, f"nemo-gym=={release}"], project)
+    asked = "import importlib.metadata as m; print(m.version('nemo-gym'))"
+    assert environment.run("-c", asked).strip() == release
+    printed = environment.run("gates.py", "--limit", "1", "--quick")
+    assert len(re.findall("(?m)^(?:PASS|WEAK) ", printed)) == 4
+
+
 def servers(environment, name, *arguments, until):
     """What `until` finds in what a command prints; ends it with Ctrl-C."""
     command = [environment.python.with_name(name), *arguments]

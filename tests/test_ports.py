@@ -451,6 +451,8 @@ def test_a_port_earns_what_the_server_gave(connect, recorded_judge, name):
         for verdict in verdicts:
             earned = verdict["reward"], verdict["mask_sample"]
             assert earned == (given(name, rollout), False)
+            parts = verdict.get("reward_components")
+            assert parts == rollout.get("reward_components")
         assert bool(judge.requests) == (judged(rollout) is not None)
 
 

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nights import nightly
 from projects import (
@@ -580,3 +581,90 @@ def test_use_this_template_spares_what_somebody_wrote(use_template):
     assert refused.returncode == 1
     assert "This repository has changes of its own" in refused.stdout
     assert "My Wordle" in (made / "my_env.py").read_text()
+
+
+GH = """#!/bin/sh
+echo "$*" >> "$LOG"
+[ "$2" != list ] || printf '%s' "$OPEN"
+"""
+
+
+class Workflow:
+    """The step of the workflow on docs/generating.md, in a new checkout of `origin`."""
+
+    def __init__(self, project, folder):
+        page = (ROOT / "docs/generating.md").read_text()
+        [text] = re.findall("(?ms)^```yaml\n(name: Update\n.*?)^```", page)
+        [job] = yaml.safe_load(text)["jobs"].values()
+        self.step = job["steps"][-1]["run"]
+        self.folder, self.origin = folder, folder / "origin.git"
+        git(folder, "clone", "--quiet", "--bare", str(project), str(self.origin))
+        (folder / "bin").mkdir()
+        uvx = f'#!/bin/sh\nshift\nexec {COPIER} "$@" --skip-tasks\n'
+        for name, script in (("gh", GH), ("uvx", uvx)):
+            (folder / "bin" / name).write_text(script)
+            (folder / "bin" / name).chmod(0o755)
+        self.log = folder / "log"
+
+    def run(self, pull_request=""):
+        """What the step prints."""
+        self.log.write_text("")
+        checkout = self.checkout("main")
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        step, log = ["bash", "-e", "-c", self.step], str(self.log)
+        printed = run(step, checkout, PATH=path, LOG=log, OPEN=pull_request).stdout
+        assert not list(checkout.rglob("*.rej"))
+        return printed
+
+    def checkout(self, branch):
+        """A new checkout of a branch."""
+        folder = self.folder / "checkout"
+        shutil.rmtree(folder, ignore_errors=True)
+        git(
+            self.folder, "clone", "--quiet", "-b", branch, str(self.origin), str(folder)
+        )
+        return folder
+
+    def head(self):
+        return git(self.origin, "rev-parse", "refs/heads/template-update")
+
+
+@pytest.mark.slow
+def test_updates_as_pull_requests(releases, project, tmp_path):
+    view, first = "nemo_gym/view.py", ("Look at rollouts", "Read rollouts")
+    edit(project, view, "Look at rollouts", "See rollouts")
+    commit(project)
+    workflow = Workflow(project, tmp_path)
+    assert "template-update" not in git(workflow.origin, "branch")
+    release(releases, "v0.10.0", {f"template/{view}.jinja": first})
+    listed = f"- {view}: yours in lines 2 to 2, the template's in lines 4 to 4\n"
+    assert listed in workflow.run()
+    assert (
+        f"pr create --head template-update --title Update from the template --body {listed}".strip()
+        in workflow.log.read_text()
+    )
+    conflict = workflow.head()
+    # Nobody resolves it before the next release.
+    release(
+        releases,
+        "v0.11.0",
+        {"template/nemo_gym/rollout.py.jinja": ("Play task rows", "Play rows")},
+    )
+    assert listed in workflow.run(pull_request="7")
+    assert workflow.head() == conflict
+    assert "pr edit template-update" in workflow.log.read_text()
+    mine = workflow.checkout("template-update")
+    text = (mine / view).read_text()
+    assert "See rollouts" in text and "Read rollouts" in text
+    (mine / view).write_text(
+        re.sub("(?ms)^<<<<<<< yours\n(.*?)^=======\n.*?^>>>>>>> .*?\n", r"\1", text)
+    )
+    git(mine, "commit", "--quiet", "--all", "--message", "Keep mine")
+    git(mine, "push", "--quiet", "origin", "template-update")
+    assert "No conflicts." in workflow.run(pull_request="7")
+    updated = workflow.checkout("template-update")
+    assert "See rollouts" in (updated / view).read_text()
+    assert "_commit: v0.11.0" in (updated / ".copier-answers.yml").read_text()
+    last = workflow.head()
+    workflow.run(pull_request="7")  # there is no later release
+    assert workflow.head() == last

@@ -28,7 +28,7 @@ class Weather:
         }
         return sum(self._parts.values())
 
-    def metrics(self) -> dict[str, float]:
+    def components(self) -> dict[str, float]:
         return self._parts
 
     @staticmethod

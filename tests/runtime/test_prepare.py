@@ -188,3 +188,70 @@ def test_prepared_rows_can_be_a_folder_that_datasets_reads(
 )
 def test_columns_hold_one_type(values, column):
     assert prepare._column(values) == column
+
+
+RULES = "Answer with one number and nothing else because a program reads what you write here."
+STORY = "Ann bought {} red apples at the market in town and gave half of them to her brother."
+
+
+def asked(count):
+    """Rows that share their instructions, and ask each about another town."""
+    places = [f"{RULES} How far is town {n} from the sea?" for n in range(count)]
+    return [
+        {"responses_create_params": {"input": [{"role": "user", "content": place}]}}
+        for place in places
+    ]
+
+
+def test_rows_that_are_in_a_benchmark_are_found(tmp_path):
+    rows = asked(40)
+    for number, apples in ((3, 12), (7, 90)):
+        [message] = rows[number]["responses_create_params"]["input"]
+        message["content"] = f"{RULES} {STORY.format(apples)}"
+    file = tmp_path / "bench" / "test.jsonl"
+    write_rows(
+        file, [{"turns": [{"question": f"{RULES} {STORY.format(12).upper()}!"}]}]
+    )
+    found = prepare.shared_with(rows, [tmp_path])
+    # Row 8 has another number, and 13 words in a row behind it.
+    assert {number: where for number, (where, _) in found.items()} == {3: file, 7: file}
+    assert "answer with one number" not in found[3][1]
+
+
+def test_short_prompts_count_as_a_whole(tmp_path):
+    rows = [
+        {"responses_create_params": {"input": f"What is {n} + 1?"}} for n in range(9)
+    ]
+    file = tmp_path / "bench.txt"
+    file.write_text("what is 4 1")
+    assert [*prepare.shared_with(rows, [file])] == [4]
+
+
+def test_rows_in_a_benchmark_are_listed_and_left_out(
+    tmp_path, rows, capsys, monkeypatch
+):
+    written = {}
+    monkeypatch.setattr(
+        prepare, "prepare", lambda *splits: written.update(splits=splits)
+    )
+    some = json.loads(json.dumps(rows[:6]))
+    some[2]["responses_create_params"]["input"] = STORY.format(5)
+    write_rows(tmp_path / "more.jsonl", some)
+    write_rows(tmp_path / "bench.jsonl", [{"question": STORY.format(5)}])
+    given = [str(tmp_path / "more.jsonl"), "--not-in", str(tmp_path / "bench.jsonl")]
+    assert prepare.main(given) == 0
+    train, validation, _ = written["splits"]
+    assert len(train) + len(validation) == 5
+    assert some[2] not in [*train, *validation]
+    printed = capsys.readouterr().out
+    assert (
+        "row 3 of" in printed and "left out because of --not-in: 1 of 6 rows" in printed
+    )
+
+
+def test_a_benchmark_that_cannot_be_read(tmp_path, rows, capsys):
+    write_rows(tmp_path / "more.jsonl", rows[:3])
+    for name in ("nope.jsonl", "table.parquet"):
+        given = [str(tmp_path / "more.jsonl"), "--not-in", str(tmp_path / name)]
+        assert prepare.main(given) == 1
+        assert f"{name} must be a file, or a folder" in capsys.readouterr().err

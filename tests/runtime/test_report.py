@@ -77,7 +77,7 @@ def test_the_command(tmp_path):
     ]
     figures = [dict(file["figures"]) for file in summary["files"]]
     assert [each["reward"] for each in figures] == ["0.500 ± 0.500", "1.000"]
-    assert summary["differences"] == [["reward on 1 common row", "+0.000"]]
+    assert summary["differences"] == [[["reward on 1 common row", "+0.000"]]]
     assert sorted(path.name for path in output.parent.iterdir()) == ["page.html"]
 
 

@@ -138,3 +138,17 @@ def test_a_file_of_something_else_is_left_alone(play, path, content):
     path.write_text(content)
     assert f"{path}" in play.refused("--output", path)
     assert path.read_text() == content
+
+
+def test_a_run_is_compared_with_an_earlier_one(play, path, tmp_path, rows):
+    play("--policy=noop", "--output", path)
+    status, lines, errors = play("--policy=oracle", "--against", path)
+    assert (status, errors) == (0, "")
+    assert f"changes from {path}:" in lines
+    assert play.table[f"reward on {len(rows)} common rows"].startswith("+1.000 ± 0.000")
+    numbers = ", ".join(str(n + 1) for n in range(len(rows))[:20])
+    assert play.table["rows that pass now"].startswith(numbers)
+    other = rows_file(tmp_path, {"reward": 1.0, "_ng_task_index": 10**6})
+    assert (
+        "has no rewards of these rows" in play("--policy=oracle", "--against", other)[2]
+    )

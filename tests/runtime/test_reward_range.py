@@ -196,7 +196,7 @@ def test_rollouts_outside_of_the_range_are_counted(
 
 
 def attempt(reward, repeat, oracle=None):
-    counts = RolloutStats(0, repeat, reward, 1, 1, 0, False, None, None, {})
+    counts = RolloutStats(0, repeat, reward, 1, 1, 0, False, None, None, {}, {})
     return counts._replace(oracle_reward=oracle)
 
 

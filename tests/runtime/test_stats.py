@@ -3,13 +3,14 @@
 import itertools
 import json
 import math
+import re
 import statistics
 
 import pytest
 from env_runtime.episode.types import function_call, message
 from env_runtime.evaluation.stats import (
     RolloutStats,
-    difference,
+    differences,
     figures,
     is_error,
     mean_reward,
@@ -28,7 +29,7 @@ def answered(output, call_id="c1"):
 
 
 def episode(reward, task=0, repeat=0, **more):
-    stats = RolloutStats(task, repeat, reward, 1, 1, 0, False, None, None, {})
+    stats = RolloutStats(task, repeat, reward, 1, 1, 0, False, None, None, {}, {})
     return stats._replace(**more)
 
 
@@ -59,7 +60,7 @@ def test_a_rollout_in_numbers():
         "solved": True,
     }
     assert measure(rollout) == RolloutStats(
-        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}, 0.7
+        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}, {}, 0.7
     )
     assert measure({**rollout, "mask_sample": True}).reward is None
     assert measure(json.loads(json.dumps(rollout))) == measure(rollout)
@@ -200,9 +201,37 @@ def test_figures_of_repeated_rows():
 def test_the_difference_is_of_common_rows():
     before = [episode(0.0, 0), episode(0.5, 1), episode(1.0, 2), episode(None, 4)]
     after = [episode(1.0, 0), episode(0.5, 1), episode(1.0, 3), episode(1.0, 4)]
-    found = difference(before, after)
-    assert found == ("reward on 2 common rows", "+0.500 ± 0.500")
-    assert difference(before, [episode(1.0, 9)]) is None
-    assert difference([], after) is None
-    single = difference(before[:1], after)
-    assert single == ("reward on 1 common row", "+1.000")
+    found = differences(before, after)
+    assert found[0] == ("reward on 2 common rows", "+0.500 ± 0.500")
+    assert differences(before, [episode(1.0, 9)]) == differences([], after) == []
+    single = differences(before[:1], after)
+    assert single[0] == ("reward on 1 common row", "+1.000")
+
+
+def test_the_interval_is_of_students_t():
+    before = [episode(0.0, row) for row in range(4)]
+    after = [episode(reward, row) for row, reward in enumerate([0.0, 0.5, 0.5, 1.0])]
+    [(_, text), *_] = differences(before, after)
+    assert text.startswith("+0.500 ± 0.204 (95 %: ")
+    # 3.182 is the quantile for three degrees of freedom.
+    low, high = map(float, re.findall(r"[+-]\d\.\d+", text)[1:])
+    assert 0.5 - low == pytest.approx(high - 0.5)
+    assert high - 0.5 == pytest.approx(3.182 * 0.2041, rel=0.01)
+
+
+def test_rows_that_turned_and_each_difficulty():
+    levels = ["easy", "easy", "hard", "hard"]
+    before, after = (
+        [
+            episode(reward, row)._replace(difficulty=levels[row])
+            for row, reward in enumerate(rewards)
+        ]
+        for rewards in ([1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0])
+    )
+    _, easy, hard, *turned = differences(before, after)
+    assert easy == ("  easy: 2", "-0.500 ± 0.500")
+    assert hard == ("  hard: 2", "+1.000 ± 0.000")
+    assert turned == [("rows that pass now", "3, 4"), ("rows that fail now", "2")]
+    # Most attempts decide.
+    twice = [*after, episode(1.0, 1)._replace(repeat=1, difficulty="easy")]
+    assert ("rows that fail now", "2") not in differences(before, twice)

@@ -5,12 +5,14 @@ import contextlib
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from . import project
 from .checks.rollout import rollout_gate
 from .checks.runner import (
     Gate,
+    Result,
     described_parameters,
     new_gate_parser,
     report,
@@ -49,6 +51,10 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--limit", type=row_count, metavar="N", help=text)
     text = "write the server's tool definitions into the rows, then run the named gates"
     add("--write-tools", action="store_true", help=text)
+    text = "write what the gates saw to this .json, and a page beside it, a .md"
+    add("--report", type=Path, metavar="FILE", help=text)
+    text = "end with 1 if something is worse than in this file of --report"
+    add("--baseline", type=Path, metavar="FILE", help=text)
     # The answer to `tools` when the project was generated, as JSON.
     add("--signatures", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -57,6 +63,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
         parser.error("--agent: NeMo Gym's agents play with --under-gym")
     readers = {"rollout"} if options.without_rows else {"smoke", "rollout"}
     reads_rows = options.write_tools or not readers.isdisjoint(names)
+    if options.report and options.report.suffix != ".json":
+        parser.error(f"--report: {options.report} must end with .json")
     if reads_rows and not options.rows.is_file():
         parser.error(f"--rows: {options.rows} is not a file")
 
@@ -82,13 +90,39 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
                 return gate()
 
             chosen[others[0]] = write_first
-        results = run(
-            chosen, allow_missing=options.allow_missing, progress=not options.json
-        )
-        passed = report(results, options.json, options.strict)
+        seen: list[Result] = []
+
+        def kept() -> Iterator[Result]:
+            for result in run(
+                chosen, allow_missing=options.allow_missing, progress=not options.json
+            ):
+                seen.append(result)
+                yield result
+
+        passed = report(kept(), options.json, options.strict)
+    status = 0 if passed else 1
+    if options.report or options.baseline:
+        status |= exit_status("gates.py", lambda: _quality(options, seen))
     if not (passed and writes):
-        return 0 if passed else 1
-    return exit_status("gates.py", write)
+        return status
+    return status | exit_status("gates.py", write)
+
+
+def _quality(options: argparse.Namespace, results: list[Result]) -> int:
+    """Write --report, and compare with --baseline. Returns 1 if something is worse."""
+    from .checks import quality
+
+    # Both may name one file.
+    before = quality.read(options.baseline) if options.baseline else None
+    now = quality.report_on(project.here().load_class(), options.rows, results)
+    out = sys.stderr if options.json else sys.stdout
+    if options.report:
+        page = quality.write(now, options.report)
+        print(f"{options.report}, {page}", file=out)
+    lines = quality.worse(before, now) if before else []
+    for line in lines:
+        print(f"worse than {options.baseline}: {line}", file=out)
+    return 1 if lines else 0
 
 
 def _gates(

@@ -8,6 +8,10 @@ of NeMo Gym's own data sets, which stay as they are. Has NeMo Gym check and coll
 with the datasets of configs/*_train.yaml, which also name the license. Writes
 prepared/train.jsonl and prepared/validation.jsonl.
 
+--not-in leaves out rows to train on whose prompt shares 13 words in a row with a file of a
+benchmark, or with one in a folder. Words that many prompts share, such as instructions, do
+not count.
+
 --format parquet writes them to prepared/parquet/, too, as a folder that
 datasets.load_dataset("prepared/parquet") reads. Objects and lists are JSON text there.
 """
@@ -15,10 +19,12 @@ datasets.load_dataset("prepared/parquet") reads. Objects and lists are JSON text
 import contextlib
 import functools
 import json
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +33,24 @@ from pydantic import ValidationError
 
 from .checks.server import server_tools
 from .checks.splits import compared
-from .command_line import add_parameters, exit_status, needed, new_parser, share
+from .command_line import (
+    add_parameters,
+    counted,
+    exit_status,
+    needed,
+    new_parser,
+    share,
+)
 from .episode.tasks import validation_problem
-from .episode.types import Row
+from .episode.types import Row, content_text
 from .errors import RolloutError
 from .evaluation.rows import (
     hold_out,
     load_rows,
+    messages_of,
+    read,
     read_rows,
+    row_name,
     variant_agent,
     with_served_tools,
     write_rows,
@@ -45,6 +61,13 @@ from .under_gym import agent_of, loop_config, quoted, run_gym
 
 SPLIT_NAMES = ["train", "validation"]
 
+# Two texts that share so many words in a row share a source, as evaluations of language
+# models since GPT-3 count. A text with fewer words counts as a whole.
+GRAM = 13
+USUAL = 0.1  # words in more than this share of the prompts are instructions
+LISTED = 20
+READABLE = {".jsonl", ".json", ".csv", ".tsv", ".txt", ".md"}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Write prepared/ anew. Returns the exit status."""
@@ -54,6 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--validation", type=Path, metavar="ROWS", help="to validate on")
     add("--hold-out", type=share, default=0.1, metavar="SHARE", help="or so many (0.1)")
+    text = "leave out rows whose prompt is in this file, or folder, of a benchmark"
+    parser.add_argument("--not-in", type=Path, metavar="PATH", nargs="+", help=text)
     text = "parquet: write prepared/parquet/, too"
     parser.add_argument("--format", choices=["jsonl", "parquet"], help=text)
     add_parameters(parser)
@@ -62,6 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
     def run() -> int:
         source = options.rows or here().rows
         train = playable_rows(source)
+        if options.not_in:
+            train = _without(train, source, options.not_in)
         if options.validation:
             validation = playable_rows(options.validation)
             domain_class, file = here().load_class(), options.validation
@@ -77,6 +104,87 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
     return exit_status("prepare.py", run)
+
+
+def _without(rows: list[Row], source: Path, benchmarks: list[Path]) -> list[Row]:
+    """The rows that are not in these files. Prints those that are.
+
+    Raises RolloutError if a file cannot be read, or if no row is left.
+    """
+    shared = shared_with(rows, benchmarks)
+    for number, (file, words) in [*shared.items()][:LISTED]:
+        print(f"{row_name(number + 1, source)} is in {file}: {words!r:.100}")
+    if len(shared) > LISTED:
+        print(f"and {len(shared) - LISTED} more")
+    print(f"left out because of --not-in: {len(shared)} of {counted(len(rows), 'row')}")
+    if len(shared) == len(rows):
+        raise RolloutError(f"every row of {source} is in the files of --not-in")
+    return [row for number, row in enumerate(rows) if number not in shared]
+
+
+def shared_with(rows: list[Row], benchmarks: list[Path]) -> dict[int, tuple[Path, str]]:
+    """The rows whose prompt shares GRAM words in a row with a file, by their numbers.
+
+    Each has the file and the words. Raises RolloutError if a file cannot be read.
+    """
+    prompts = [
+        {
+            gram
+            for item in messages_of(row)
+            for gram in _grams(content_text(item.get("content")))
+        }
+        for row in rows
+    ]
+    count = Counter(gram for grams in prompts for gram in grams)
+    most = max(2, USUAL * len(rows))
+    wanted = {gram for gram, prompts_with in count.items() if prompts_with <= most}
+    found: dict[str, Path] = {}
+    for path in benchmarks:
+        for file in _files(path):
+            for text in _texts(file):
+                for gram in wanted.intersection(_grams(text)):
+                    found.setdefault(gram, file)
+    return {
+        number: (found[gram], gram)
+        for number, grams in enumerate(prompts)
+        if (gram := min(grams & found.keys(), default=""))
+    }
+
+
+def _grams(text: str) -> set[str]:
+    """The runs of GRAM words in a text, without case and punctuation."""
+    words = re.findall(r"\w+", text.casefold())
+    count = max(len(words) - GRAM + 1, min(len(words), 1))
+    return {" ".join(words[start : start + GRAM]) for start in range(count)}
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, or those in a folder that can be read as text. Raises RolloutError."""
+    files = [path]
+    if path.is_dir():
+        files = sorted(one for one in path.rglob("*") if one.suffix in READABLE)
+    if not files or not path.exists() or files[0].suffix not in READABLE:
+        raise RolloutError(
+            f"--not-in: {path} must be a file, or a folder with files, that ends with "
+            f"{', '.join(sorted(READABLE))}"
+        )
+    return files
+
+
+def _texts(file: Path) -> Iterator[str]:
+    """The texts in a file: those in each object of a .jsonl, else the whole."""
+    if file.suffix != ".jsonl":
+        yield file.read_text(encoding="utf-8", errors="replace")
+        return
+    left: list[Any] = []
+    for row in read(file):
+        left.append(row)
+        while left:
+            value = left.pop()
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, dict | list):
+                left += value.values() if isinstance(value, dict) else value
 
 
 def prepared() -> Path:

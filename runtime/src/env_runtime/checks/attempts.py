@@ -298,6 +298,7 @@ class FlawCheck:
         self.earned: Earned = defaultdict(dict)
         self.spent: Spent = defaultdict(float)
         self.notes: list[str] = []
+        self.figures: dict[str, Any] = {}  # of all searches, for a report
 
     def of(self, flaw: Flaw | None = None) -> "FlawCheck":
         """The search for one flaw. Solutions, rewards and the clock are those of all."""

@@ -36,7 +36,7 @@ from ..episode.tools import (
     returns_text,
     tools_of,
 )
-from ..episode.types import REPLY, ROW_TOOL, Task
+from ..episode.types import COMPONENTS, REPLY, ROW_TOOL, Task
 from ..errors import GateError, RolloutError, ToolError, one_line, service_hint
 from ..evaluation.rows import episode_of, read
 from ..facts import SERVER_PATHS
@@ -332,8 +332,10 @@ def check_protocol(domain_class: type) -> None:
     _check_static_hooks(domain_class)
     _check_text_parameter(domain_class, "reward", optional=True)
     _check_text_parameter(domain_class, REPLY)
-    declared(domain_class).check()
-    for hook in ("metrics", "close", "observation"):
+    own = declared(domain_class)
+    own.check()
+    parts = [COMPONENTS] if own.has_components else []
+    for hook in ("metrics", "close", "observation", *parts):
         method = inspect.getattr_static(domain_class, hook, None)
         if inspect.isfunction(method):
             _check_no_arguments(method)

@@ -42,6 +42,9 @@ async def dressed(check: FlawCheck, turns: asyncio.Semaphore) -> str:
         async with turns:
             numbers = range(min(FEWEST_ROWS, len(check.rows)))
             await check.each(numbers, play_row, rows=True)
+    check.figures["false_fails"] = {
+        name: {"rows": tried[name], "less": less[name]} for name in tried
+    }
     if not less:
         return ""
     said = [

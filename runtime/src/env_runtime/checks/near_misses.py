@@ -74,6 +74,10 @@ async def near_misses(
             f"pyproject.toml, [tool.environment]: `graded` names {name}, but {problem}: let "
             f"reward() look at it; see {GRADING}"
         )
+    check.figures["near_misses"] = {
+        place: {kind: seen[kind] for kind in ("falls", "same", "refused")}
+        for place, seen in search.places.items()
+    }
     lines = search.lines()
     title = "rows in which one change to the oracle's solution lowers the reward:"
     return "\n".join(["", title, *lines]) if lines else "", late

@@ -26,7 +26,8 @@ from ..evaluation.policies import (
 from ..evaluation.rows import prompt_text, read_rows, shown
 from ..files import file_of
 from ..project import Project, here, of_class
-from .attempts import MOST_SECONDS, SECONDS, without_log
+from .attempts import FEWEST_ROWS, MOST_SECONDS, SECONDS, without_log
+from .components import Components
 from .fresh import can_play, cause, played, playing
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .runner import Seen, Weak, doing
@@ -72,7 +73,7 @@ def rollout_gate(
         line = check.line()
     except NoOracleError as error:
         known, line = False, check.line_without_oracle(error)
-    note += check.diversity.note_line() + outdated
+    note += check.components.line() + check.diversity.note_line() + outdated
     if not known:
         note += (
             "\nwithout an oracle, nothing shows that "
@@ -91,6 +92,7 @@ def rollout_gate(
         domain_class, rows, SECONDS, SECONDS if quick else MOST_SECONDS, path
     )
     earned = {**check.earned, **looked.earned}
+    figures: dict[str, Any] = {**looked.figures, "repeats": check.repeats}
     files, players = "", ""
     if beside(domain_class, path):
         from .splits import players_note, splits_note
@@ -100,15 +102,20 @@ def rollout_gate(
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
     floor = floor_note(domain_class, path, rows, earned)
+    figures["earned"] = {
+        who: sum(rewards.values()) / len(rewards)
+        for who, rewards in earned.items()
+        if len(rewards) >= min(FEWEST_ROWS, len(rows))
+    }
     weak, text = looked.weak or isinstance(floor, Weak), text + floor
-    if quick:
-        return Weak(text) if weak else text
-    from .learned import shortcuts_of
+    if not quick:
+        from .learned import shortcuts_of
 
-    learned = shortcuts_of(domain_class, path, rows, earned)
-    seen = (Weak if weak or learned.weak else Seen)(text + learned.text)
-    if learned.figures:
-        seen.figures = {"learned": learned.figures}
+        learned = shortcuts_of(domain_class, path, rows, earned)
+        weak, text = weak or learned.weak, text + learned.text
+        figures["learned"] = learned.figures
+    seen = (Weak if weak else Seen)(text)
+    seen.figures = {name: value for name, value in figures.items() if value != {}}
     return seen
 
 
@@ -144,6 +151,7 @@ class RolloutCheck(RewardCheck):
         super().__init__(domain_class, rows, client.tools_in, path)
         self.client, self.project = client, of_class(domain_class)
         self.diversity = Diversity(self.project, rows, path)
+        self.components = Components(domain_class)
         # Whether the same calls must have the same results
         self.repeats = self.declared.deterministic
 
@@ -159,6 +167,7 @@ class RolloutCheck(RewardCheck):
     def compare(self, index: int, result: Result) -> None:
         """Play a row once more. Raises GateError if the same calls have other results."""
         policy = result["policy"]
+        self.components.note(self.place(index), policy, result)
         if policy == "nonsense":
             self.diversity.note_outcome(result)
         if index < ROWS_TWICE and self.repeats:

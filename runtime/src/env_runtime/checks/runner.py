@@ -82,7 +82,13 @@ class Result(TypedDict):
     seconds: float
     detail: str  # what the gate saw, or the error, with what to do
     notes: list[str]  # what else it saw
-    learned: NotRequired[Any]  # figures of the learned player
+    # Figures of the rollout gate
+    repeats: NotRequired[bool]  # whether the same calls must have the same results
+    earned: NotRequired[Any]  # the mean reward of each policy without a solution
+    learned: NotRequired[Any]  # of the learned player
+    flaws: NotRequired[Any]  # which were looked for, and which were not
+    near_misses: NotRequired[Any]  # rows in which one change lowers the reward
+    false_fails: NotRequired[Any]  # rows in which the oracle's answer earns less
 
 
 def run_gates(

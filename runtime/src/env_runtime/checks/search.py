@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..command_line import counted
 from ..episode.tasks import baseline_reward
@@ -47,6 +48,7 @@ class Looked:
     text: str
     weak: bool
     earned: Earned
+    figures: dict[str, Any]  # for a report
 
 
 def find_flaws(
@@ -148,7 +150,13 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
         + "".join(f"\n{one}" for one in check.notes)
     )
     text += f"; `uv run pytest` attacks the grade further{note}"
-    return Looked(text, any(causes.values()), check.earned)
+    check.figures["flaws"] = {
+        "rows": rows,
+        "looked": names,
+        "not": {why: lacking for why, lacking in causes.items() if lacking},
+        "meant": sorted(check.meant),
+    }
+    return Looked(text, any(causes.values()), check.earned, check.figures)
 
 
 def _why_no_texts(check: FlawCheck) -> str:

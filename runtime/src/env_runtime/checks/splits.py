@@ -157,6 +157,11 @@ def _others(path: Path) -> list[Path]:
     return [file for file in files if file.is_file() and file.name != path.name]
 
 
+def splits_beside(path: Path) -> list[Path]:
+    """A file of rows, and the other splits in its folder."""
+    return [path, *_others(path)]
+
+
 def _rows(file: Path, count: int) -> list[Row]:
     """The rows among the first objects of a file."""
     first = islice(read(file), count)

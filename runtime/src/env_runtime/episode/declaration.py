@@ -22,7 +22,9 @@ from ..facts import METHODS, STATIC
 from ..files import source_name
 from ..project import of_class
 from ..settings import ModelSettings
-from .types import REPLY, ROW_TOOL
+from .types import COMPONENTS, REPLY, ROW_TOOL
+
+_COMPONENTS = dict[str, float]  # what components() must be annotated to return
 
 # Exceptions that a class raises on purpose, beside its own.
 EXPECTED = (ValueError, NotImplementedError, TimeoutError)
@@ -45,6 +47,11 @@ class Declaration:
         names = "reward_range", "tool_seconds", "policy_errors", "infrastructure_errors"
         for name in names:
             getattr(self, name)
+        if self.has_components and self.lowest_reward != 0:
+            raise ToolError(
+                f"{self.place} has {COMPONENTS}(), so its reward_range must begin at 0.0: "
+                f"trainers read a missing component as 0.0; got {self.reward_range}"
+            )
 
     # ---------------------------------------------------------------- the task
 
@@ -107,6 +114,19 @@ class Declaration:
     @property
     def highest_reward(self) -> float:
         return self.reward_range[1]
+
+    @property
+    def has_components(self) -> bool:
+        """Whether the class has `components() -> dict[str, float]`, the reward's parts.
+
+        A tool or a helper of that name in an older class returns something else.
+        """
+        method = inspect.getattr_static(self.domain_class, COMPONENTS, None)
+        with contextlib.suppress(ToolError):  # its annotation is a type checker's alone
+            return (
+                inspect.isfunction(method) and hint_of(method, "return") == _COMPONENTS
+            )
+        return False
 
     @property
     def range_is_estimated(self) -> bool:
@@ -216,7 +236,7 @@ class Declaration:
     def has_async_methods(self) -> bool:
         """Whether a method that an episode calls is `async def`."""
         tools = [function for _, function in public_methods(self.domain_class)]
-        members = map(self._member, METHODS)
+        members = map(self._member, (*METHODS, COMPONENTS))
         return any(map(inspect.iscoroutinefunction, [*members, *tools]))
 
     @property
@@ -337,6 +357,8 @@ def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]
     for name in names:
         member = inspect.getattr_static(domain_class, name)
         public = not name.startswith("_") and name not in STATIC + METHODS
+        if name == COMPONENTS and declared(domain_class).has_components:
+            public = False
         if isinstance(member, functools.partialmethod):
             member = member.func
         if public and inspect.isfunction(member):

@@ -19,7 +19,7 @@ from .declaration import declared, where
 from .names import shown_call
 from .tasks import read_task
 from .tools import Tool
-from .types import REPLY, ROW_TOOL, ModelUsage, Task, copied
+from .types import COMPONENTS, REPLY, ROW_TOOL, ModelUsage, Task, copied
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class Episode:
     failure: str | None = None  # why the grade says nothing about the policy: a mask
     grade_problem: str | None = None  # why it has the lowest reward in place of a grade
     outside_range: float | None = None  # the class's grade, if reward_range lacks it
+    components: dict[str, float] = field(default_factory=dict)  # the grade's parts
     over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
     received: int = 0  # calls and messages of the policy, kept or not
@@ -65,7 +66,7 @@ class Episode:
         self._kept_characters = 0
         own = declared(self.domain_class)
         self._has_reward, self._takes_answer = own.reward is not None, own.takes_answer
-        self._reward_range = own.reward_range
+        self._reward_range, self._has_parts = own.reward_range, own.has_components
         # A copy: /verify compares the task, which a constructor may change.
         task = read_task(self.domain_class, copied(self.task))
         models = self.models.parameters if self.models else {}
@@ -206,11 +207,17 @@ class Episode:
         range is an estimate, and `grade_problem` has the reason: the policy may have
         caused it, so it must not mask the sample. An `infrastructure_failure` of the
         class, or one of its `infrastructure_errors`, is a `failure`, which does.
+
+        Then `components` has what components() returns. If it is wrong, the grade is the
+        lowest, too.
         """
+        self.components = {}
         if not self._has_reward:
             return float(printed(self.calls, self.task.get("expected_output") or ""))
         arguments = [sendable(without_thinking(answer))] if self._takes_answer else []
         reward = await self._graded(arguments)
+        if self._has_parts and not (self.grade_problem or self.failure):
+            reward = await self._with_components(reward)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward
@@ -255,8 +262,37 @@ class Episode:
         log.error("%s: %s", self.label, self.grade_problem)
         return earned
 
+    async def _with_components(self, reward: float) -> float:
+        """The reward, once `components` has its parts; the lowest if they are wrong."""
+        name = f"{self.domain_class.__name__}.{COMPONENTS}()"
+        try:
+            values = self.environment.components()
+            if inspect.isawaitable(values):
+                values = await values
+            parts = {str(key): float(value) for key, value in values.items()}
+        except (Exception, SystemExit) as error:
+            fault = f"{name} {fault_of(error)}"
+            log.error("%s: %s", self.label, fault, exc_info=error)
+            if not self._machine_failed(COMPONENTS, error):
+                text = one_line(sendable(str(error)), 200)
+                self.grade_problem = f"{fault}{text and f': {text}'}"
+            return self._reward_range[0]
+        bounded = all(0 <= part <= self._reward_range[1] for part in parts.values())
+        if parts and bounded and adds_up(parts, reward):
+            self.components = parts
+            return reward
+        self.grade_problem = (
+            f"{name} must return numbers from 0 to {self._reward_range[1]:g} that add up "
+            f"to the reward, {reward:g}; got {_shown(parts)}"
+        )
+        log.error("%s: %s", self.label, self.grade_problem)
+        return self._reward_range[0]
+
     async def metrics(self) -> dict[str, float]:
-        """The class's metrics, none if metrics() raises, its models', and parameters."""
+        """The class's metrics, none if metrics() raises, its models', and parameters.
+
+        The reward's components are among them.
+        """
         asked = self.models.metrics() if self.models else {}
         for name, value in self.played_with.items():
             if isinstance(value, int | float):
@@ -270,10 +306,9 @@ class Episode:
             name = f"{self.domain_class.__name__}.metrics()"
             fault = fault_of(error)
             log.error("%s: %s %s", self.label, name, fault, exc_info=error)
-            return asked
-        return asked | {
-            k: number for k, number in numbers.items() if math.isfinite(number)
-        }
+            numbers = {}
+        finite = {k: number for k, number in numbers.items() if math.isfinite(number)}
+        return asked | finite | self.components
 
     async def observation(self) -> Answer | None:
         """The class's observation(), which the policy sees before its first call.
@@ -295,6 +330,11 @@ class Episode:
             name = f"{self.domain_class.__name__}.close()"
             fault = fault_of(error)
             log.error("%s: %s %s", self.label, name, fault, exc_info=error)
+
+
+def adds_up(components: dict[str, float], reward: float) -> bool:
+    """Whether components are the parts of a reward, as trainers such as NeMo RL check."""
+    return math.isclose(sum(components.values()), reward, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:

@@ -19,6 +19,7 @@ REPLY = "reply"
 
 # The class's method for calls of tools that only the row has.
 ROW_TOOL = "call_row_tool"
+COMPONENTS = "components"  # the optional method that returns the parts of the reward
 
 # A harness sets this header when it posts to /reply. A policy chooses the path and the
 # body of what its agent posts, but no header.
@@ -39,7 +40,7 @@ class Solution(NamedTuple):
 NOT_IN_TASK = frozenset(
     ["responses_create_params", "agent_ref", "task_source", "response", "reward"]
     + ["oracle", "oracle_reward", "baseline_reward"]
-    + ["mask_sample", "failure_kind", "failure_reason"]
+    + ["mask_sample", "failure_kind", "failure_reason", "reward_components"]
 )
 
 

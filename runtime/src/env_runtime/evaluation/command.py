@@ -131,6 +131,8 @@ def main(
     add("--seed", type=int, metavar="N", help=text)
     text = "write the rows whose attempts earn different rewards to this .jsonl"
     add("--write-signal", type=Path, metavar="FILE", help=text)
+    text = "say what changed from the rollouts in this .jsonl, row by row"
+    add("--against", type=Path, metavar="FILE", help=text)
     add_parameters(parser)
     options = parser.parse_args(arguments)
     if options.write_signal and options.repeats < 2:
@@ -240,6 +242,8 @@ def _run(play: Play, options: argparse.Namespace) -> int:
             write_rows(options.write_signal, kept)
             saved = f"{options.write_signal}: {counted(len(kept), 'row')}"
             print(f"{saved} with signal", file=sys.stderr)
+        if options.against:
+            _compare(options.against, rollouts, rows)
         print(f"mean reward: {mean_reward(rollouts)[0]}")
     of_all = f"of {len(to_play)} {things}"
     if failed:
@@ -253,6 +257,16 @@ def _run(play: Play, options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return 1 if failed else 0
+
+
+def _compare(path: Path, rollouts: list[RolloutStats], rows: dict[int, Row]) -> None:
+    """Print what changed from the rollouts of a file to these. Raises RolloutError."""
+    from .report import against
+
+    shown, notices = against(path, rollouts, rows)
+    print(f"changes from {path}:\n{shown}")
+    for notice in notices:
+        print(f"note: {notice}", file=sys.stderr)
 
 
 def sampled(

@@ -25,12 +25,13 @@ from ..files import write_atomically
 from .rows import lines_of, parse
 from .stats import (
     RolloutStats,
-    difference,
+    differences,
     figures,
     is_error,
     items,
     measure,
     signal_of,
+    table,
 )
 
 FOLDER = Path(__file__).parent
@@ -339,14 +340,39 @@ def _add(source: Source, rollout: dict[str, Any]) -> None:
         stats = stats._replace(repeat=stats.repeat + 1)
     source.played.add((stats.task, stats.repeat))
     source.rollouts.append(stats)
-    params = rollout.get("responses_create_params")
-    prompt = params.get("input") if isinstance(params, dict) else None
-    text = json.dumps(entries_of(prompt, lambda image: 0)).encode()
-    source.prompts.setdefault(stats.task, hashlib.sha256(text).digest())
+    source.prompts.setdefault(stats.task, _prompt_digest(rollout))
     response = rollout.get("response")
     model = response.get("model") if isinstance(response, dict) else None
     if isinstance(model, str):
         source.models.add(f"{model} (a person)" if stats.player else model)
+
+
+def _prompt_digest(row: dict[str, Any]) -> bytes:
+    params = row.get("responses_create_params")
+    prompt = params.get("input") if isinstance(params, dict) else None
+    text = json.dumps(entries_of(prompt, lambda image: 0)).encode()
+    return hashlib.sha256(text).digest()
+
+
+def against(
+    path: Path, rollouts: list[RolloutStats], rows: dict[int, dict[str, Any]]
+) -> tuple[str, list[str]]:
+    """A table of what changed from the rollouts of a file to these, and notices.
+
+    `rows` are those that were played, by their numbers.
+
+    Raises RolloutError if the file cannot be read, or has none of their rows.
+    """
+    before = Source(str(path), set(), [], set(), {}, [])
+    for rollout in _rollouts(path, before.left_out):
+        _add(before, rollout)
+    prompts = {number: _prompt_digest(row) for number, row in rows.items()}
+    now = Source("these rollouts", set(), rollouts, set(), prompts, [])
+    shown = differences(before.rollouts, now.rollouts, _rewards()[1])
+    if not shown:
+        raise RolloutError(f"{path} has no rewards of these rows")
+    notices = [*before.left_out[:20], *_other_prompts([before, now])]
+    return table(shown), notices
 
 
 def _other_prompts(sources: list[Source]) -> list[str]:
@@ -377,8 +403,8 @@ def _signals(sources: list[Source]) -> list[str]:
 
 def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:
     first, *others = sources
-    changes = [difference(first.rollouts, other.rollouts) for other in others]
     low, high = _rewards()
+    changes = [differences(first.rollouts, other.rollouts, high) for other in others]
     return {
         "range": [low, high],
         "files": [

@@ -21,6 +21,7 @@ SECONDS = "played_seconds"  # how long the person took
 NO_METRICS = ("reward", "reward_outside_range", "oracle_reward", "baseline_reward")
 
 LENGTH_COUNTS = 0.6  # a weaker correlation of reward and length is not reported
+FEWEST_FOR_INTERVAL = 3  # rows
 FEWEST_LENGTHS = 12  # with fewer rollouts, there is none
 
 
@@ -37,11 +38,13 @@ class RolloutStats(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     metrics: dict[str, float]  # what /verify measured beside the reward
+    components: dict[str, float]  # the parts of the reward, by name
     oracle_reward: float | None = None  # the row's own, if it has one
     outside_range: bool = False  # the class's grade was outside its reward_range
     not_graded: bool = False  # it has the lowest reward in place of a grade
     player: str | None = None  # the person who played, if one did
     name: str = ""  # the episode's in the log of the server, if a verdict names it
+    difficulty: str = ""  # the row's own, if it has one
 
 
 Figure = tuple[str, str]  # the name of a number about many episodes, and its text
@@ -68,6 +71,10 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
     failed = rollout.get("mask_sample") is True
     session = rollout.get("session_name")
     number = _count(rollout.get(TASK))
+    parts = _object(rollout.get("reward_components"))
+    components = {
+        key: part for key in parts if (part := _number(parts[key])) is not None
+    }
     return RolloutStats(
         task=task if number is None else number,
         repeat=_count(rollout.get(REPEAT)) or 0,
@@ -84,12 +91,15 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
             # Metrics are floats, and NeMo Gym's own keys begin with an underscore.
             if isinstance(value, float) and math.isfinite(value)
             if name not in NO_METRICS and not name.startswith("_")
+            if name not in components
         },
+        components=components,
         oracle_reward=_number(rollout.get("oracle_reward")),
         outside_range="reward_outside_range" in rollout,
         not_graded=not failed and rollout.get("failure_reason") is not None,
         player=name if isinstance(name := rollout.get(PLAYER), str) else None,
         name=episode_name(rollout, session=session) if isinstance(session, str) else "",
+        difficulty=level if isinstance(level := rollout.get("difficulty"), str) else "",
     )
 
 
@@ -120,7 +130,7 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     The mean reward has its standard error. Rows with several rollouts have pass@k and
     pass^k: the probabilities that one of k attempts passes, and that all of them do,
     see `passes`. People have pass@1 at least. The other figures are means
-    over the rollouts, also of the metrics of /verify.
+    over the rollouts, also of the reward's components and of the metrics of /verify.
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
     rows = {rollout.task for rollout in rollouts}
@@ -137,6 +147,7 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
         shown.append(("reward", text))
+    shown += _means("reward: ", [rollout.components for rollout in graded])
     some, every = pass_at(graded, highest)
     if graded and not some and any(rollout.player for rollout in rollouts):
         some = {1: statistics.fmean(passes(one, highest) for one in graded)}
@@ -159,10 +170,18 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         # Only a model counts its tokens.
         if any(counts):
             shown.append((name.replace("_", " "), f"{statistics.fmean(counts):,.0f}"))
-    for name in dict.fromkeys(name for rollout in rollouts for name in rollout.metrics):
-        values = [one.metrics[name] for one in rollouts if name in one.metrics]
-        shown.append((name, f"{statistics.fmean(values):.3f}"))
-    return shown
+    return shown + _means("", [rollout.metrics for rollout in rollouts])
+
+
+def _means(title: str, measured: list[dict[str, float]]) -> list[Figure]:
+    """The mean of each name among the episodes that have it."""
+    return [
+        (
+            title + name,
+            f"{statistics.fmean(one[name] for one in measured if name in one):.3f}",
+        )
+        for name in dict.fromkeys(name for one in measured for name in one)
+    ]
 
 
 def mean_reward(graded: list[RolloutStats]) -> tuple[float, float | None]:
@@ -241,10 +260,8 @@ class Signal(NamedTuple):
             (self.failed, "none passes, and GRPO learns nothing"),
         ):
             if rows:
-                listed = ", ".join(str(row + 1) for row in rows[:20])
-                more = f" and {len(rows) - 20} more" if len(rows) > 20 else ""
                 row = "row" if len(rows) == 1 else "rows"
-                said.append(f"no attempt at {row} {listed}{more} differs: {text}")
+                said.append(f"no attempt at {row} {_listed(rows)} differs: {text}")
         if self.length is not None and abs(self.length) >= LENGTH_COUNTS:
             which = "longer" if self.length > 0 else "shorter"
             said.append(
@@ -278,25 +295,84 @@ def signal_of(rollouts: list[RolloutStats], highest: float = 1.0) -> Signal:
     return Signal(teaching, solved, failed, length)
 
 
-def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure | None:
-    """The change of the mean reward over the rows that both have.
+def differences(
+    before: list[RolloutStats], after: list[RolloutStats], highest: float = 1.0
+) -> list[Figure]:
+    """What changed over the rows that both runs have; [] if no common row has rewards.
 
-    The standard error is computed from the rows' differences, so it does not grow if
-    some rows are harder than others. None if no common row has rewards.
+    First the change of the mean reward, in all rows and in those of each difficulty. Its
+    standard error, and the interval that has the true change in 95 of 100 such
+    comparisons, are computed from the rows' differences, so they do not grow if some rows
+    are harder than others. Then the rows that turned: half of their attempts passed, and
+    now fewer do, or the other way round.
     """
-    first, second = (
-        {task: statistics.fmean(rewards) for task, rewards in _by_row(rollouts).items()}
-        for rollouts in (before, after)
-    )
-    changes = [second[task] - first[task] for task in first if task in second]
-    if not changes:
-        return None
-    mean = statistics.fmean(changes)
+    first, second = _by_row(before), _by_row(after)
+    common = [task for task in first if task in second]
+    if not common:
+        return []
+    change = {
+        task: statistics.fmean(second[task]) - statistics.fmean(first[task])
+        for task in common
+    }
+    rows = "1 common row" if len(common) == 1 else f"{len(common):,} common rows"
+    shown = [(f"reward on {rows}", _mean_change([*change.values()]))]
+    level = {rollout.task: rollout.difficulty for rollout in before}
+    levels = sorted({level[task] for task in common})
+    for name in levels if len(levels) > 1 else []:
+        of_level = [change[task] for task in common if level[task] == name]
+        text = _mean_change(of_level)
+        shown.append((f"  {name or 'no difficulty'}: {len(of_level):,}", text))
+    passed, passes_now = _mostly_pass(before, highest), _mostly_pass(after, highest)
+    for name, turned in (
+        ("rows that pass now", passes_now - passed),
+        ("rows that fail now", passed - passes_now),
+    ):
+        if numbers := sorted(turned.intersection(common)):
+            shown.append((name, _listed(numbers)))
+    return shown
+
+
+def _mean_change(changes: list[float]) -> str:
+    """The mean of changes, with its standard error and its interval of 95 %."""
+    mean, count = statistics.fmean(changes), len(changes)
     text = f"{mean:+.3f}"
-    if len(changes) > 1:
-        text += f" ± {statistics.stdev(changes) / math.sqrt(len(changes)):.3f}"
-    rows = "1 common row" if len(changes) == 1 else f"{len(changes):,} common rows"
-    return f"reward on {rows}", text
+    if count > 1:
+        error = statistics.stdev(changes) / math.sqrt(count)
+        text += f" ± {error:.3f}"
+        if count >= FEWEST_FOR_INTERVAL:
+            half = _quantile_of_t(count - 1) * error
+            text += f" (95 %: {mean - half:+.3f} to {mean + half:+.3f})"
+    return text
+
+
+def _quantile_of_t(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t, to 3 % from two degrees of freedom on.
+
+    This is the expansion in Abramowitz and Stegun, 26.7.5.
+    """
+    z = statistics.NormalDist().inv_cdf(0.975)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+def _mostly_pass(rollouts: list[RolloutStats], highest: float) -> set[int]:
+    """The rows of which at least half of the attempts pass."""
+    passed = defaultdict(list)
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            passed[rollout.task].append(passes(rollout, highest))
+    return {task for task, each in passed.items() if statistics.fmean(each) >= 0.5}
+
+
+def _listed(rows: list[int]) -> str:
+    """Numbers of rows, from 1, as text: at most 20."""
+    more = f" and {len(rows) - 20} more" if len(rows) > 20 else ""
+    return ", ".join(str(row + 1) for row in rows[:20]) + more
 
 
 def _by_row(rollouts: Iterable[RolloutStats]) -> dict[int, list[float]]:

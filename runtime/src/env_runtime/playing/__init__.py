@@ -210,7 +210,7 @@ class PlaySession:
             **_drawn(episode, asked_models),
             "reward": result["reward"],
             "solved": self._solves(episode.row),
-            "metrics": stats.metrics,
+            "metrics": stats.components | stats.metrics,
             "out_of_turns": stats.out_of_turns,
         }
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..episode.declaration import declared
-from ..episode.episode import Episode
+from ..episode.episode import Episode, adds_up
 from ..episode.names import session_name
 from ..episode.session import Session
 from ..episode.types import by_model
@@ -98,6 +98,11 @@ def verdict(
         fields = VerifyResponse.model_fields
         extra |= {k: v for k, v in session.metrics.items() if k not in fields}
         failure, problem = episode.failure, problem or episode.grade_problem
+        if declared(store.domain_class).has_components:
+            # The reward is not the class's own if the policy seeded, or a verify of the
+            # user's own changed it.
+            adds = problem is None and adds_up(episode.components, reward)
+            extra["reward_components"] = episode.components if adds else {}
         if episode.played_with:
             extra["parameters"] = episode.played_with
         if store.counts_calls:
@@ -216,6 +221,8 @@ def _repeated(
     )
     if policy_seeds(body):
         response.reward = lowest
+        if hasattr(response, "reward_components"):
+            response.reward_components = {}
         response.failure_reason = response.failure_reason or SEEDED_BY_POLICY
     return response
 

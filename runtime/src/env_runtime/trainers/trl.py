@@ -11,11 +11,14 @@ to reward functions, but not to an environment. So if the class's reward(answer)
 the model's last message, add such a function, or use it alone if there are no tools:
 
     GRPOTrainer(..., reward_funcs=answer_reward(url))
+
+If the class has components(), `component_rewards(["correct", "format"], url)` in its place
+has a function for each component of the reward.
 """
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -134,7 +137,69 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
     what `say` said. The function raises it, and so ends the
     training, if the server cannot seed or grade.
     """
-    client = Client(url)
+    grade = _grader(Client(url))
+
+    def nemo_gym(
+        completions: list[list[dict[str, Any]]],
+        row: list[str],
+        environments: list["_Rollouts"] | None = None,
+        **rest: Any,
+    ) -> list[float | None]:
+        return list(map(_reward, grade(completions, row, environments)))
+
+    return nemo_gym
+
+
+def component_rewards(
+    names: Sequence[str], url: str | None = None
+) -> list[Callable[..., list[float | None]]]:
+    """A function for `reward_funcs` for each of these components of the reward.
+
+    The class at `url` has components(). GRPOTrainer, which calls the functions in turn,
+    can then normalize each component by itself, as GDPO does. The rest is as with
+    `answer_reward`. A component is 0.0 where the episode has no grade.
+
+    Raises RolloutError like `answer_reward`; a function does, too, if the reward has no
+    components, or none of its name.
+    """
+    grade = _grader(Client(url))
+    verdicts: list[dict[str, Any] | None] = []
+
+    def component(number: int, name: str) -> Callable[..., list[float | None]]:
+        def of_component(
+            completions: list[list[dict[str, Any]]],
+            row: list[str],
+            environments: list["_Rollouts"] | None = None,
+            **rest: Any,
+        ) -> list[float | None]:
+            if number == 0:  # an episode is graded once, for all functions
+                verdicts[:] = grade(completions, row, environments)
+            return [_component(verdict, name) for verdict in verdicts]
+
+        of_component.__name__ = name
+        return of_component
+
+    return [component(number, name) for number, name in enumerate(names)]
+
+
+def _component(verdict: dict[str, Any] | None, name: str) -> float | None:
+    """A component of a verdict's reward; None if the sample is masked."""
+    if verdict is None:
+        return None
+    parts = verdict.get("reward_components")
+    if parts is None or (parts and name not in parts):
+        raise RolloutError(
+            f"the reward has no component {name!r}; there are "
+            f"{', '.join(parts or []) or 'none'}"
+        )
+    return float(parts.get(name, 0.0))
+
+
+def _grader(client: Client) -> Callable[..., list[dict[str, Any] | None]]:
+    """A function that grades the completions of a batch: the verdict of each.
+
+    Raises RolloutError as answer_reward does.
+    """
     _check_rows(client)
     if client.replies():
         raise RolloutError(
@@ -143,15 +208,14 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
         )
     has_tools = bool(client.tools())
 
-    def grade(text: str, completion: list[dict[str, Any]]) -> float | None:
-        return _reward(ServedEpisode(client, [], json.loads(text), "trl"), completion)
+    def grade_alone(text: str, completion: list[dict[str, Any]]) -> Any:
+        return _verdict(ServedEpisode(client, [], json.loads(text), "trl"), completion)
 
-    def nemo_gym(
+    def grade(
         completions: list[list[dict[str, Any]]],
         row: list[str],
-        environments: list["_Rollouts"] | None = None,
-        **rest: Any,
-    ) -> list[float | None]:
+        environments: list["_Rollouts"] | None,
+    ) -> list[dict[str, Any] | None]:
         if has_tools and environments is None:
             raise RolloutError(
                 f"the server at {client.url} has tools: give GRPOTrainer "
@@ -159,10 +223,10 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
             )
         with ThreadPoolExecutor(ANSWERS_AT_ONCE) as pool:
             if environments is None:
-                return list(pool.map(grade, row, completions))
+                return list(pool.map(grade_alone, row, completions))
             return list(pool.map(_Rollouts._grade, environments, completions))
 
-    return nemo_gym
+    return grade
 
 
 def _answer(completion: list[dict[str, Any]]) -> str:
@@ -172,10 +236,15 @@ def _answer(completion: list[dict[str, Any]]) -> str:
     return text or ""
 
 
-def _reward(
+def _reward(verdict: dict[str, Any] | None) -> float | None:
+    """The reward of a verdict; None without one."""
+    return None if verdict is None else float(verdict["reward"])
+
+
+def _verdict(
     episode: ServedEpisode, completion: list[dict[str, Any]] | None
-) -> float | None:
-    """The reward of an episode, which ends it. None if it is masked.
+) -> dict[str, Any] | None:
+    """The verdict on an episode, which ends it. None if it is masked.
 
     The last message of the `completion` is graded, too.
     """
@@ -186,7 +255,7 @@ def _reward(
     if verdict.get("mask_sample"):
         log.warning("a rollout has no reward: %s", verdict.get("failure_reason"))
         return None
-    return float(verdict["reward"])
+    return verdict
 
 
 class _Rollouts(Rollouts):
@@ -218,9 +287,11 @@ class _Rollouts(Rollouts):
         first, and adds up rewards that are not None. Raises RolloutError if the server
         cannot grade.
         """
-        return None if self._graded else self._grade()
+        return None if self._graded else _reward(self._grade())
 
-    def _grade(self, completion: list[dict[str, Any]] | None = None) -> float | None:
+    def _grade(
+        self, completion: list[dict[str, Any]] | None = None
+    ) -> dict[str, Any] | None:
         """Grade like get_reward, with the model's last message if that is graded."""
         self._graded = completion is not None
         if self._episode is None:
@@ -232,7 +303,7 @@ class _Rollouts(Rollouts):
             self._close()
             return None
         episode, self._episode = self._episode, None
-        return _reward(episode, completion)
+        return _verdict(episode, completion)
 
     def _call_tool(
         self, name: str, arguments: dict[str, Any]
