@@ -66,6 +66,10 @@ PROTECTED = {
         "tests/test_layers.py",
         RUNTIME + "server.py",
     ],
+    "runtime/test_project_settings.py": [
+        RUNTIME + "project_settings.py",
+        RUNTIME + "testing/",
+    ],
     "runtime/test_gym_series.py": [RUNTIME + "gym_series.py", "tests/gym_layout.py"],
     "runtime/test_mcp_many.py": [RUNTIME + "mcp/"],
     "runtime/test_sql.py": [RUNTIME + "sql/"],
