@@ -197,6 +197,10 @@ SAME_ON_BOTH += [
     "dataset_shapes",
 ]
 SAME_ON_BOTH += ["data_is_text", "shelf", "tested_programs", "written"]
+# Gates, classes, rows and MCP servers, of which NeMo Gym knows nothing
+SAME_ON_BOTH += ["docstrings", "flaws_programs", "fresh", "learned", "mcp_episode"]
+SAME_ON_BOTH += ["mcp_programs", "near_misses", "project", "project_settings"]
+SAME_ON_BOTH += ["splits", "sql"]
 # Other modules of which some tests need one series
 OF_ONE_SERIES = ["test_api", "test_coverage", "test_layers", "test_ports"]
 # The fixtures that install a project, and NeMo Gym with it
