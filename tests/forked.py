@@ -1,7 +1,8 @@
-"""`python COMMAND` in a project, without the seconds in which Python imports NeMo Gym.
+"""`python COMMAND` in a project, without the second in which Python imports NeMo Gym.
 
-A process imports NeMo Gym and the runtime once for each worker, and forks for each command.
-What a command loads, and what it does when it is killed, is tested with a Python of its own.
+A process of each worker imports NeMo Gym and the runtime once, and forks for each command.
+The command has its own folder, variables, arguments, output and exit status. What a command
+loads, and its functions at exit, are tested with a Python of its own.
 """
 
 import contextlib
@@ -24,25 +25,25 @@ processes.set_forkserver_preload(["env_runtime.server", "env_runtime.gates", __n
 def interpret(
     command: Sequence[str], folder: str, variables: dict[str, str], printed: str
 ) -> None:
-    """Does what `python COMMAND` does, with a file for its output."""
+    """Does what `python COMMAND` does in a folder, with a file for its output."""
     output = os.open(printed, os.O_WRONLY | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    for stream in (sys.stdout, sys.stderr):
+    for number, stream in (1, sys.stdout), (2, sys.stderr):
+        os.dup2(output, number)
         stream.reconfigure(write_through=True)  # type: ignore
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
-    roots = tuple({sys.prefix, sys.base_prefix})
-    installed = [path for path in sys.path if path.startswith(roots)]
-    given = list(filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)))
+    # Without the folders of the tests
+    installed = [
+        path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))
+    ]
+    given = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = [folder, *given, *installed]
     sys.dont_write_bytecode = True
     if command[0] == "-m":
-        sys.path[:] = [folder, *given, *installed]
         sys.argv[:] = command[1:]
         runpy.run_module(command[1], run_name="__main__", alter_sys=True)
     else:
-        sys.path[:] = [folder, *given, *installed]
         sys.argv[:] = command
         runpy.run_path(str(Path(folder, command[0])), run_name="__main__")
 
@@ -75,12 +76,10 @@ def run(
     """Runs `python COMMAND`, with its output in `stdout`, errors included."""
     with started(command, folder, variables) as (process, printed):
         process.join()
-        done = subprocess.CompletedProcess(
-            [*command], process.exitcode, printed.read_text()
-        )
+        status, text = process.exitcode, printed.read_text()
     if check:
-        assert done.returncode == 0, f"{command} in {folder}:\n{done.stdout}"
-    return done
+        assert status == 0, f"{command} in {folder}:\n{text}"
+    return subprocess.CompletedProcess([*command], status, text)
 
 
 @contextlib.contextmanager
@@ -89,11 +88,10 @@ def serving(
 ) -> Generator[str]:
     """The URL at which `python COMMAND` serves."""
     with started(command, folder, variables) as (process, printed):
-        while not (found := re.search(r"running on (http://\S+)\s", text(printed))):
-            assert process.is_alive(), f"{command} ended:\n{text(printed)}"
+        while True:
+            lives = process.is_alive()  # before what it printed last is read
+            if found := re.search(r"running on (http://\S+)\s", printed.read_text()):
+                break
+            assert lives, f"{command} ended:\n{printed.read_text()}"
             time.sleep(0.02)
         yield found[1]
-
-
-def text(printed: Path) -> str:
-    return printed.read_text()
