@@ -333,7 +333,7 @@ def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
     assert " passed" in printed
 
 
-@pytest.mark.parametrize("tags", [[], ["v0.0.1"], ["fork-2"]])
+@pytest.mark.parametrize("tags", [[], nightly(["v0.0.1"]), nightly(["fork-2"])])
 def test_a_fork_without_the_releases_tags_updates(releases, tmp_path, tags):
     """Copier then takes the project for one of a release before 0.5."""
     git(releases, "tag", "--delete", f"v{VERSION}")

@@ -12,6 +12,8 @@ from env_runtime.server import SessionServer
 from env_runtime.testing.attacks import TestAttacks as GradeAttacks
 from env_runtime.testing.attacks import TestConversation as Attacks
 
+from nights import nightly
+
 HOUR = 20
 
 
@@ -192,7 +194,7 @@ def long_message(loads, kind: type) -> str:
 @pytest.mark.parametrize(
     ("kind", "method"),
     [
-        (Backtracks, "reply"),
+        nightly(Backtracks, "reply"),
         (LooksAhead, "reply"),
         (GradesABox, "reward"),
         (Searches, "note"),

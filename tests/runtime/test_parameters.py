@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -23,7 +22,8 @@ from env_runtime.package import rules
 from env_runtime.project import Project
 from env_runtime.trainers.trl import environment
 
-from projects import CLASSES, import_path, load_module, run, running
+import forked
+from projects import CLASSES, clean_environment, import_path, load_module
 from rendering import render_project
 
 from .rendered import FOLDER
@@ -262,9 +262,8 @@ def maze(tmp_path_factory):
 
 
 def python(project, *command, check=True, **variables):
-    variables = {"PYTHONPATH": import_path(project), **variables}
-    path = project / "nemo_gym"
-    return run([sys.executable, "-B", *command], path, check=check, **variables).stdout
+    given = clean_environment(PYTHONPATH=import_path(project), **variables)
+    return forked.run(command, project / "nemo_gym", given, check=check).stdout
 
 
 def rows_in(project, *folder):
@@ -299,15 +298,15 @@ def test_gates_refuse_a_bad_value(maze):
 
 
 def served(maze, *options):
-    command = [sys.executable, "-B", "server.py", *options]
     place: Any = {"HOST": "127.0.0.1", "PORT": "0", "PYTHONPATH": import_path(maze)}
-    return running(command, maze / "nemo_gym", **place)
+    command = ["server.py", *options]
+    return forked.serving(command, maze / "nemo_gym", clean_environment(**place))
 
 
 def test_rollouts_say_with_which_values(maze, tmp_path):
     output = tmp_path / "rollouts.jsonl"
     play = ["rollout.py", "--policy", "oracle", "--output", str(output)]
-    with served(maze, "-p", "size=5", "-p", "noise=0.5") as (url, _):
+    with served(maze, "-p", "size=5", "-p", "noise=0.5") as url:
         assert Client(url).parameters() == {"size": 5, "noise": 0.5}
         printed = python(maze, *play, ENV_URL=url)
         assert "mean reward: 1.0" in printed
@@ -319,7 +318,7 @@ def test_rollouts_say_with_which_values(maze, tmp_path):
         printed = python(maze, *play, "-p", "size=6", ENV_URL=url, check=False)
         assert f"the server at {url} plays with size=5" in printed
         assert "python server.py -p size=6" in printed
-    with served(maze) as (url, _):
+    with served(maze) as url:
         printed = python(maze, *play, ENV_URL=url, check=False)
         assert "is not a rollout of oracle" in printed
         assert "parameters" in printed
@@ -328,7 +327,7 @@ def test_rollouts_say_with_which_values(maze, tmp_path):
 def test_trls_rows_ask_for_values(maze, tmp_path):
     row = json.dumps(rows_in(maze)[0])
     file, freed = maze / "maze.py", "class Maze:\n    row_parameters = {'size'}\n"
-    with served(maze) as (url, _):
+    with served(maze) as url:
         same, other = environment(url, size=4)(), environment(url, size=6)()
         same.reset(row=row)
         assert same.get_reward() == 0.0
@@ -337,7 +336,7 @@ def test_trls_rows_ask_for_values(maze, tmp_path):
     text = file.read_text()
     file.write_text(text.replace("class Maze:\n", freed))
     try:
-        with served(maze) as (url, _):
+        with served(maze) as url:
             other = environment(url, size=6)()
             other.reset(row=row)
             for _ in range(6 - json.loads(row)["ground_truth"][0]["start"]):
@@ -357,7 +356,7 @@ def test_the_server_reads_the_configuration(maze, tmp_path):
         config.write_text(
             text.replace(entry, f"{entry}      parameters: {{size: 5}}\n")
         )
-        with served(maze) as (url, _):
+        with served(maze) as url:
             assert Client(url).parameters()["size"] == 5
         # The oracle is in the process of the gates.
         printed = python(maze, "make_rows.py", "--example", "--output", str(tmp_path))
@@ -415,11 +414,11 @@ def test_a_variant_is_played_beside_the_usual_environment(hard):
     assert "= 4, now 6" in printed
     assert "the oracle earns 1.0" in printed
     assert "now 6" not in python(hard, "gates.py", "--quick")
-    with served(hard, "--variant", "hard") as (url, _):
+    with served(hard, "--variant", "hard") as url:
         assert Client(url).parameters() == {"size": 6, "noise": 0.5}
         play = ["rollout.py", "--policy", "oracle", "--variant", "hard"]
         assert "mean reward: 1.0" in python(hard, *play, ENV_URL=url)
-    with served(hard) as (url, _):
+    with served(hard) as url:
         assert Client(url).parameters()["size"] == 4
 
 

@@ -2,14 +2,14 @@
 
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 from env_runtime.errors import GateError, ProjectError
 from env_runtime.project import Project, here
 from env_runtime.project_settings import keys
 
+import forked
+from nights import nightly
 from projects import ROOT, clean_environment
 
 from .support import refusal
@@ -128,7 +128,7 @@ COMMANDS = [
     "-m env_runtime.deploy --dry-run out",
     "-m env_runtime.under_gym",
     "-m env_runtime.variant hard max_turns=3",
-    "-m pytest -q",
+    nightly("-m pytest -q"),
 ]
 
 
@@ -142,15 +142,8 @@ def test_each_command_refuses_a_misspelled_key(tmp_path, command):
     text = settings.read_text().replace(table, f"{table}flor = 0.2\n")
     settings.write_text(text)
     path = ":".join(map(str, (ROOT / "runtime/src", project / "nemo_gym", project)))
-    done = subprocess.run(
-        [sys.executable, *command.split()],
-        cwd=settings.parent,
-        env=clean_environment(PYTHONPATH=path, HOST="127.0.0.1", PORT="0"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = clean_environment(PYTHONPATH=path, HOST="127.0.0.1", PORT="0")
+    done = forked.run(command.split(), settings.parent, variables, check=False)
     assert done.returncode
-    printed = done.stdout + done.stderr
-    assert "has no key `flor`: did you mean `floor`?" in printed
-    assert "Traceback" not in printed or "pytest" in command
+    assert "has no key `flor`: did you mean `floor`?" in done.stdout
+    assert "Traceback" not in done.stdout or "pytest" in command
