@@ -183,7 +183,7 @@ GAME_FIRST = [
     *(pytest.param(one, marks=pytest.mark.slow) for one in WHOLE[1:]),
 ]
 
-# Modules of tests/runtime/ of what NeMo Gym knows nothing of: they say the same on each series
+# Modules of tests/runtime/ that say the same on each release series of NeMo Gym
 SAME_ON_BOTH = [
     "children",
     "class_checks",
