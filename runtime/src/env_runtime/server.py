@@ -34,7 +34,8 @@ from starlette.types import ASGIApp
 
 from . import project
 from .auth import serving_problem
-from .episode.declaration import declared, models_of
+from .class_models import models_of
+from .episode.declaration import declared
 from .episode.session import Session
 from .episode.tools import tool_of
 from .errors import ProjectError, SettingError, ShardsError, shortage

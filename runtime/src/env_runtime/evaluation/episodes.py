@@ -8,8 +8,9 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
+from ..class_models import models_of
 from ..episode.answers import Answer, sendable
-from ..episode.declaration import declared, models_of
+from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.names import episode_name
 from ..episode.session import Session

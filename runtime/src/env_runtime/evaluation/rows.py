@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..episode.declaration import declared, models_of
+from ..class_models import models_of
+from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.tasks import check_task, is_native, task_key, task_of, task_place
 from ..episode.tools import check_row_tools, tools_in
