@@ -79,7 +79,6 @@ from .resources_server.verdict import (
     decide,
     lowest_verdict,
     make_final,
-    replays,
     verdict,
 )
 from .settings import Limits, ServerSettings, ShardSettings
@@ -127,6 +126,8 @@ class SessionServer(SimpleResourcesServer):
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
+        if "limits" not in self.model_fields_set:  # NeMo Gym hands the config over
+            self.limits = Limits.of_server(self.config.model_extra or {})
         self._secret = ServerSettings.read().session_secret or secrets.token_hex(32)
         keeps = self.keeps_calls
         if keeps is None:
@@ -155,7 +156,7 @@ class SessionServer(SimpleResourcesServer):
                 head_server_config=BaseServerConfig(host="127.0.0.1", port=11000),
                 global_config_dict=OmegaConf.create({}),
             ),
-            limits=Limits.read(**limits),
+            limits=Limits.of_server(config, **limits),
         )
 
     # -------------------------------------------------------------- for server.py
@@ -225,9 +226,13 @@ class SessionServer(SimpleResourcesServer):
         """
         given = (self.config.model_extra or {}).get("parameters")
         if given or declared(self.domain_class).parameters:
-            from .episode.parameters import give
+            from .episode.parameters import read, shown, with_variable
 
-            give(self._store, given)
+            values = with_variable(given or {})
+            self._store.parameters = values
+            self._store.played_with = shown(
+                self.domain_class, read(self.domain_class, values)
+            )
         if over_mcp := self._over_mcp:
             if reason := over_mcp.unplayable(self.domain_class):
                 cure = "remove `expose_tools_over_mcp: true` from configs/"
@@ -300,7 +305,7 @@ class SessionServer(SimpleResourcesServer):
 
     async def get_reverify_mode(self) -> Any:
         """The mode that NeMo Gym 0.7 asks for before `gym eval reverify`."""
-        stateless = replays(self.domain_class)
+        stateless = self._store.replays
         return ReverifyMode.STATELESS if stateless else ReverifyMode.UNSUPPORTED
 
     async def health(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ when they are needed, never at import.
 
 import os
 import typing
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Json, ValidationError
@@ -95,6 +96,24 @@ class Limits(Settings):
     # A class gets no longer message, without the model's thinking: its regular
     # expression would hold up all other episodes, and no time limit can end it.
     max_message_characters: PositiveInt = 1 << 16
+
+    @classmethod
+    def of_server(cls, configured: Mapping[str, Any], **given: Any) -> Self:
+        """The limits of a server: those `given`, variables, and its block in configs/.
+
+        Raises SettingError.
+        """
+        read = cls.read()
+        below = {
+            name: configured[name]
+            for name in cls.model_fields.keys() - read.model_fields_set
+            if name in configured
+        }
+        try:
+            cls.read(**below)
+        except SettingError as error:
+            raise SettingError(f"the server's block in configs/: {error}") from None
+        return cls.read(**{**below, **given})
 
     @property
     def remembered(self) -> int:

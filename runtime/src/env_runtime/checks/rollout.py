@@ -56,7 +56,7 @@ def rollout_gate(
     if reason := declared(domain_class).missing_requirement():
         return f"{counted(len(rows), 'row')}, not played ({reason})"
     check = RolloutCheck(domain_class, client, rows, path)
-    max_turns = of_class(domain_class).table().max_turns
+    max_turns = of_class(domain_class).number_of_turns()
     check.check("noop", check.play, check.compare)
     note = "" if check.repeats else "; not deterministic"
     note += _stand_ins(domain_class)

@@ -54,9 +54,9 @@ class LocalEpisode:
 
     def __post_init__(self) -> None:
         if self.parameters is None and declared(self.domain_class).parameters:
-            from ..episode.parameters import configured
+            from ..episode.parameters import collected
 
-            self.parameters = configured(self.domain_class)  # those of playing_with()
+            self.parameters = {**collected(self.domain_class)}
         self.over = False  # answered or closed: all further calls are refused
         self._closed = False
         self._session: Session | None = None

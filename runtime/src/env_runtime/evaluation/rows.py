@@ -213,10 +213,20 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 
 
 @contextlib.asynccontextmanager
-async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
-    """An episode with the class's models, which is closed after the with block."""
+async def episode_of(
+    domain_class: type, task: Task, values: Mapping[str, Any] | None = None
+) -> AsyncGenerator[Episode]:
+    """An episode with the class's models, which is closed after the with block.
+
+    `values` of parameters are by default those of the process.
+    """
     models = models_of(domain_class)
-    episode = Episode(domain_class, task, models=models and models.of_episode())
+    episode = Episode(
+        domain_class,
+        task,
+        models=models and models.of_episode(),
+        parameters=None if values is None else {**values},
+    )
     try:
         yield episode
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 from .. import project
 from ..episode import tools
 from ..episode.declaration import declared
-from ..episode.parameters import Values, playing_with, read, readers
+from ..episode.parameters import Values, collected, read, readers
 from ..episode.tasks import steps_of, task_of
 from ..episode.tools import ANSWER, ANSWER_TOOL, SAY_TOOL, Tool, said
 from ..episode.types import (
@@ -42,8 +42,8 @@ class AsyncEpisode(LocalEpisode):
     ) -> None:
         """`values` are those of parameters. Raises SettingError if one is wrong."""
         tools = (tools_and_answer if answer_tool else framework_tools)(domain_class)
-        with playing_with(domain_class, values):
-            super().__init__(domain_class, task, tools)
+        parameters = given(domain_class, values)
+        super().__init__(domain_class, task, tools, parameters=parameters)
 
     @property
     def failure(self) -> str | None:
@@ -82,6 +82,15 @@ class AsyncEpisode(LocalEpisode):
         """The metrics and the parameters, as a framework sends them beside a reward."""
         parts = {"metrics": self.metrics, "parameters": self.episode.played_with}
         return {name: part for name, part in parts.items() if part}
+
+
+def given(domain_class: type, values: Values | None) -> dict[str, Any] | None:
+    """The process's values, with `values` above them; None without any of these.
+
+    Raises SettingError.
+    """
+    read(domain_class, values or {})
+    return {**collected(domain_class, values)} if values else None
 
 
 async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
@@ -175,8 +184,8 @@ def calls_for(
     """
     definitions = definitions_of(domain_class)
     if policy == "oracle":  # of this class: the program may be in no project
-        with playing_with(domain_class, values):
-            plan = solution_for(row, definitions, domain_class)
+        above = given(domain_class, values)
+        plan = solution_for(row, definitions, domain_class, above)
     else:
         plan = PLANS[policy](row, definitions)
     calls = said(steps_of(domain_class, plan))
@@ -265,8 +274,8 @@ def with_first_observation(
 
     def look() -> Row:
         opened = _without_observation(domain_class, row) if values else row
-        with playing_with(domain_class, values):
-            return with_observation(opened, first_observation(domain_class, opened))
+        seen = first_observation(domain_class, opened, given(domain_class, values))
+        return with_observation(opened, seen)
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(look).result()
