@@ -11,6 +11,7 @@ from . import project
 from .checks.rollout import rollout_gate
 from .checks.runner import (
     Gate,
+    Seen,
     described_parameters,
     new_gate_parser,
     report,
@@ -49,12 +50,18 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--limit", type=row_count, metavar="N", help=text)
     text = "write the server's tool definitions into the rows, then run the named gates"
     add("--write-tools", action="store_true", help=text)
+    text = "print each setting with its value and where it comes from"
+    add("--settings", action="store_true", help=text)
     # The answer to `tools` when the project was generated, as JSON.
     add("--signatures", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     names = options.gates or ([] if options.write_tools else NAMES)
     if options.agent and not options.under_gym:
         parser.error("--agent: NeMo Gym's agents play with --under-gym")
+    if options.settings and "import" not in names:
+        parser.error(
+            "--settings: the import gate prints them, and is not among the gates"
+        )
     readers = {"rollout"} if options.without_rows else {"smoke", "rollout"}
     reads_rows = options.write_tools or not readers.isdisjoint(names)
     if reads_rows and not options.rows.is_file():
@@ -129,7 +136,15 @@ def _gates(
         check_imports(project.here())
         notes = not_in_image(project.here().gym, project.here().root)
         notes = [*parameters, *requirement_note(domain_class), *notes]
-        return "\n".join([passed, *notes])
+        if not options.settings:
+            return "\n".join([passed, *notes])
+        from .checks.sources import settings_of
+
+        found = settings_of(domain_class)
+        listed = [] if options.json else map(str, found)
+        seen = Seen("\n".join([passed, *notes, *listed]))
+        seen.figures = {"settings": [each._asdict() for each in found]}
+        return seen
 
     def checked(check: Callable[[Client], str]) -> str:
         """Run a gate against the server. Raises GateError, also if the server ended."""

@@ -144,14 +144,10 @@ class SessionServer(SimpleResourcesServer):
         """
         name, config = launch.configured(project.of_class(cls.domain_class))
         models_of(cls.domain_class)  # raises SettingError
-        settings = ServerSettings.read()
+        settings = ServerSettings.read().over(config)
+        address = {"host": settings.host, "port": settings.listening_port}
         return cls(
-            config=SessionServerConfig(
-                **config,
-                name=name,
-                host=settings.host,
-                port=settings.listening_port,
-            ),
+            config=SessionServerConfig(**{**config, "name": name, **address}),
             server_client=ServerClient(
                 head_server_config=BaseServerConfig(host="127.0.0.1", port=11000),
                 global_config_dict=OmegaConf.create({}),
@@ -448,9 +444,12 @@ class SessionServer(SimpleResourcesServer):
                 from .command_line import read_server_options
 
                 read_server_options()
-            if reason := serving_problem(cls.domain_class):
+            own, settings = project.of_class(cls.domain_class), ServerSettings.read()
+            if not settings.nemo_gym_config_path:  # else NeMo Gym knows the address
+                settings = settings.over(launch.configured(own)[1])
+            if reason := serving_problem(cls.domain_class, settings.host):
                 sys.exit(f"server.py: {reason}")
-            launch.log_to_file(project.of_class(cls.domain_class))
+            launch.log_to_file(own)
         except (ProjectError, SettingError) as error:
             sys.exit(f"server.py: {error}")
         # A library that crashes the process leaves the line that called it in the log.

@@ -83,6 +83,7 @@ class Result(TypedDict):
     detail: str  # what the gate saw, or the error, with what to do
     notes: list[str]  # what else it saw
     learned: NotRequired[Any]  # figures of the learned player
+    settings: NotRequired[Any]  # with --settings, of the import gate
 
 
 def run_gates(

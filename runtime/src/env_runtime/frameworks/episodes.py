@@ -41,7 +41,7 @@ class AsyncEpisode(LocalEpisode):
         values: Values | None = None,
     ) -> None:
         """`values` are those of parameters. Raises SettingError if one is wrong."""
-        tools = (tools_and_answer if answer_tool else framework_tools)(domain_class)
+        tools = framework_tools(domain_class, answer=answer_tool)
         parameters = given(domain_class, values)
         super().__init__(domain_class, task, tools, parameters=parameters)
 
@@ -103,13 +103,16 @@ async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
         return await episode.reward()
 
 
-def framework_tools(domain_class: type) -> dict[str, Tool]:
+def framework_tools(domain_class: type, *, answer: bool = False) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
     In any other class, they are the methods that return text. A class with reply() has
-    the tool `say`, too. Raises GateError if there are no tools and no answer to grade, or
-    if rows have tools of their own; ToolError if the class has a tool `say` of its own,
-    and like episode.tools.tools_of.
+    the tool `say`, too. With `answer`, for frameworks that end an episode with a tool, a
+    class that grades the policy's last message has the tool `answer`.
+
+    Raises GateError if there are no tools and no answer to grade, or if rows have tools
+    of their own; ToolError if the class itself has a tool of one of these names, and like
+    episode.tools.tools_of.
     """
     own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
@@ -129,19 +132,9 @@ def framework_tools(domain_class: type) -> dict[str, Tool]:
             f"server.py serves no tool, and {name} has no reward(answer): see the "
             "import gate of nemo_gym/"
         )
+    if answer and declared(domain_class).ends_with_answer:
+        return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
     return found
-
-
-def tools_and_answer(domain_class: type) -> dict[str, Tool]:
-    """The tools, and `answer` if the class grades the policy's last message.
-
-    This is for frameworks that end an episode with a tool. Raises ToolError if the
-    class has a tool `answer` of its own, and like framework_tools.
-    """
-    found = framework_tools(domain_class)
-    if not declared(domain_class).ends_with_answer:
-        return found
-    return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
 
 
 def _with(
