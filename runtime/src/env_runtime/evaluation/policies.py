@@ -1,6 +1,7 @@
 """Policies: oracle, noop and nonsense."""
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -67,9 +68,14 @@ class FixedPolicy:
         self.name = name
         self.plan = plan
 
+    @functools.cached_property
+    def domain_class(self) -> type:
+        """The class of the project that here() finds."""
+        return project.here().load_class()
+
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
         solution = self.plan(row, definitions)
-        steps = steps_of(project.here().load_class(), solution)
+        steps = steps_of(self.domain_class, solution)
         done = sum(map(by_model, output))
         calls = []
         for tool, sent in steps[done:]:
