@@ -295,6 +295,10 @@ class RolloutCheck(RewardCheck):
                     f"{place}: a model that makes one call a turn needs {longest} turns "
                     f"to solve it ({_listed(needed)}), but max_turns is {max_turns}"
                 )
+        if problem and max_turns != self.project.table().max_turns:
+            raise GateError(
+                f"{problem}: set MAX_TURNS, which it comes from, to {longest}, or unset it"
+            )
         if problem:
             raise GateError(
                 f"{problem}. Commit your work, then raise it in all files: `uvx copier "
