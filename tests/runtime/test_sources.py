@@ -11,6 +11,7 @@ from env_runtime.checks.sources import settings_of
 from env_runtime.episode.parameters import forget
 from env_runtime.errors import SettingError
 from env_runtime.project import here
+from env_runtime.resources_server import launch
 from env_runtime.server import SessionServer
 
 from projects import CLASSES, load_module
@@ -142,6 +143,8 @@ def test_commands_are_not_served_to_everybody_by_a_configuration(block, monkeypa
 
     monkeypatch.setattr(sys, "argv", ["server.py"])
     monkeypatch.setenv("TRUSTED_POLICY", "")
+    # If it is not refused, it must not be served either.
+    monkeypatch.setattr(launch, "run", lambda app, worker: None)
     block(host="0.0.0.0")
     message = refusal(SystemExit, server_class(Shell).main)
     assert "on HOST=0.0.0.0 anybody who reaches this port could run commands" in message
