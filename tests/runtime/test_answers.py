@@ -207,6 +207,10 @@ def test_an_oracle_that_needs_more_turns_than_there_are(gate, monkeypatch):
     assert ": a model that makes one call a turn needs 2 turns" in text
     assert "(1 call and the final answer), but max_turns is 1" in text
     assert f"--vcs-ref=:current: -d max_turns=2` in {project.here().root}" in text
+    monkeypatch.setattr(project.Project, "table", lambda self: two)
+    monkeypatch.setenv("MAX_TURNS", "1")
+    text = refusal(GateError, gate, rollout_gate, Calculator, CALCULATOR)
+    assert "max_turns is 1: set MAX_TURNS, which it comes from, to 2, or unset" in text
 
 
 # ---------------------------------------------------------------------- import gate

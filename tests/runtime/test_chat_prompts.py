@@ -3,8 +3,8 @@
 import base64
 
 import pytest
+from env_runtime.episode.chat import responses_tools
 from env_runtime.rows import responses_input
-from env_runtime.rows.chat import responses_tools
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 
 from .support import refusal

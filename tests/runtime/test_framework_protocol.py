@@ -18,7 +18,6 @@ from env_runtime.frameworks.episodes import (
     images_of,
     prompt_of,
     split_answer,
-    tools_and_answer,
 )
 from env_runtime.frameworks.gates import check_class, check_rewards
 from env_runtime.frameworks.rollouts import run_rollouts, summary
@@ -184,7 +183,7 @@ def test_the_first_answer_ends_the_episode(project_of):
 
 def test_answer_is_a_tool_for_some_frameworks_only(project_of):
     project_of(Calculator, ["add"])
-    assert list(tools_and_answer(Calculator)) == ["add", "answer"]
+    assert list(framework_tools(Calculator, answer=True)) == ["add", "answer"]
     assert list(framework_tools(Calculator)) == ["add"]
     [output] = asyncio.run(answers_to(Calculator, [("answer", {"text": "5"})]))
     assert output == "error: no tool 'answer'; there are add"
@@ -196,7 +195,7 @@ def test_answer_is_a_tool_for_some_frameworks_only(project_of):
 
     project_of(Quiz, ["answer"])
     with pytest.raises(ToolError, match="rename the class's own tool"):
-        tools_and_answer(Quiz)
+        framework_tools(Quiz, answer=True)
 
 
 def test_calls_and_answers_become_each_other(project_of, monkeypatch):

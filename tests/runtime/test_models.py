@@ -243,6 +243,14 @@ def test_messages_with_images_reach_both_apis(judge):
     assert body["input"][1]["content"][1] == image
 
 
+def test_an_assistants_parts_are_no_input():
+    """The Responses API refuses `input_text` in a message of the assistant."""
+    said = {"role": "assistant", "content": [{"type": "text", "text": "Red."}]}
+    messages = [{"role": "user", "content": "Which?"}, said]
+    body = _request(ModelSettings(api="responses"), messages)
+    assert body["input"][1] == {"role": "assistant", "content": "Red."}
+
+
 # ---------------------------------------------------------------------- trouble
 
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from env_runtime import package
 from env_runtime.checks.runner import described_parameters
+from env_runtime.episode.parameters import forget
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError, SettingError
@@ -63,9 +64,15 @@ class Typed:
 @pytest.fixture(autouse=True)
 def parameters(monkeypatch):
     """Sets the values of this process."""
-    monkeypatch.setenv("ENV_PARAMETERS", "")
+
+    def give(**values: Any) -> None:
+        forget()
+        monkeypatch.setenv("ENV_PARAMETERS", json.dumps(values) if values else "")
+
     monkeypatch.setenv("ENV_VARIANT", "")
-    return lambda **values: monkeypatch.setenv("ENV_PARAMETERS", json.dumps(values))
+    give()
+    yield give
+    forget()
 
 
 def player(domain_class: type, **config: Any) -> Player:

@@ -17,6 +17,9 @@ from .settings import ParameterSettings, bypass_proxy
 
 PACKAGE = __package__ or ""
 
+# What options have set in this process: names of parameters, and ENV_VARIANT
+by_option: set[str] = set()
+
 
 def new_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser that shows the lines of `description` as they are.
@@ -42,6 +45,7 @@ class _Parameter(argparse.Action):
             )
         given = {**(ParameterSettings.read().env_parameters or {}), key: text}
         os.environ["ENV_PARAMETERS"] = json.dumps(given)
+        by_option.add(key)
 
 
 class _Variant(argparse.Action):
@@ -51,6 +55,7 @@ class _Variant(argparse.Action):
         self, parser: Any, namespace: Any, values: Any, option_string: Any = None
     ) -> None:
         os.environ["ENV_VARIANT"] = values
+        by_option.add("ENV_VARIANT")
         try:
             here().server_block()
         except FixableError as error:

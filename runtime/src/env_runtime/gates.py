@@ -13,6 +13,7 @@ from .checks.rollout import rollout_gate
 from .checks.runner import (
     Gate,
     Result,
+    Seen,
     described_parameters,
     new_gate_parser,
     report,
@@ -55,12 +56,18 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--report", type=Path, metavar="FILE", help=text)
     text = "end with 1 if something is worse than in this file of --report"
     add("--baseline", type=Path, metavar="FILE", help=text)
+    text = "print each setting with its value and where it comes from"
+    add("--settings", action="store_true", help=text)
     # The answer to `tools` when the project was generated, as JSON.
     add("--signatures", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     names = options.gates or ([] if options.write_tools else NAMES)
     if options.agent and not options.under_gym:
         parser.error("--agent: NeMo Gym's agents play with --under-gym")
+    if options.settings and "import" not in names:
+        parser.error(
+            "--settings: the import gate prints them, and is not among the gates"
+        )
     readers = {"rollout"} if options.without_rows else {"smoke", "rollout"}
     reads_rows = options.write_tools or not readers.isdisjoint(names)
     if options.report and options.report.suffix != ".json":
@@ -163,7 +170,15 @@ def _gates(
         check_imports(project.here())
         notes = not_in_image(project.here().gym, project.here().root)
         notes = [*parameters, *requirement_note(domain_class), *notes]
-        return "\n".join([passed, *notes])
+        if not options.settings:
+            return "\n".join([passed, *notes])
+        from .checks.sources import settings_of
+
+        found = settings_of(domain_class)
+        listed = [] if options.json else map(str, found)
+        seen = Seen("\n".join([passed, *notes, *listed]))
+        seen.figures = {"settings": [each._asdict() for each in found]}
+        return seen
 
     def checked(check: Callable[[Client], str]) -> str:
         """Run a gate against the server. Raises GateError, also if the server ended."""

@@ -4,6 +4,7 @@
 """
 
 import difflib
+import functools
 import json
 import tomllib
 from pathlib import Path
@@ -116,10 +117,16 @@ def _problem(table: Any, kind: str, key: str = "", *_: str) -> str:
 def read_tool(file: Path) -> dict[str, Any]:
     """The table [tool] of a pyproject.toml; {} if there is no such file.
 
-    Raises ProjectError if it is no TOML.
+    It is read once, and again after a change. Raises ProjectError if it is no TOML.
     """
     if not file.is_file():
         return {}
+    about = file.stat()
+    return _read_tool(file, about.st_mtime_ns, about.st_size)
+
+
+@functools.lru_cache(maxsize=64)
+def _read_tool(file: Path, changed: int, size: int) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
     except ValueError as error:

@@ -34,7 +34,8 @@ from starlette.types import ASGIApp
 
 from . import project
 from .auth import serving_problem
-from .episode.declaration import declared, models_of
+from .class_models import models_of
+from .episode.declaration import declared
 from .episode.session import Session
 from .episode.tools import tool_of
 from .errors import ProjectError, SettingError, ShardsError, shortage
@@ -78,7 +79,6 @@ from .resources_server.verdict import (
     decide,
     lowest_verdict,
     make_final,
-    replays,
     verdict,
 )
 from .settings import Limits, ServerSettings, ShardSettings
@@ -126,6 +126,8 @@ class SessionServer(SimpleResourcesServer):
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
+        if "limits" not in self.model_fields_set:  # NeMo Gym hands the config over
+            self.limits = Limits.of_server(self.config.model_extra or {})
         self._secret = ServerSettings.read().session_secret or secrets.token_hex(32)
         keeps = self.keeps_calls
         if keeps is None:
@@ -142,19 +144,15 @@ class SessionServer(SimpleResourcesServer):
         """
         name, config = launch.configured(project.of_class(cls.domain_class))
         models_of(cls.domain_class)  # raises SettingError
-        settings = ServerSettings.read()
+        settings = ServerSettings.read().over(config)
+        address = {"host": settings.host, "port": settings.listening_port}
         return cls(
-            config=SessionServerConfig(
-                **config,
-                name=name,
-                host=settings.host,
-                port=settings.listening_port,
-            ),
+            config=SessionServerConfig(**{**config, "name": name, **address}),
             server_client=ServerClient(
                 head_server_config=BaseServerConfig(host="127.0.0.1", port=11000),
                 global_config_dict=OmegaConf.create({}),
             ),
-            limits=Limits.read(**limits),
+            limits=Limits.of_server(config, **limits),
         )
 
     # -------------------------------------------------------------- for server.py
@@ -224,9 +222,13 @@ class SessionServer(SimpleResourcesServer):
         """
         given = (self.config.model_extra or {}).get("parameters")
         if given or declared(self.domain_class).parameters:
-            from .episode.parameters import give
+            from .episode.parameters import read, shown, with_variable
 
-            give(self._store, given)
+            values = with_variable(given or {})
+            self._store.parameters = values
+            self._store.played_with = shown(
+                self.domain_class, read(self.domain_class, values)
+            )
         if over_mcp := self._over_mcp:
             if reason := over_mcp.unplayable(self.domain_class):
                 cure = "remove `expose_tools_over_mcp: true` from configs/"
@@ -299,7 +301,7 @@ class SessionServer(SimpleResourcesServer):
 
     async def get_reverify_mode(self) -> Any:
         """The mode that NeMo Gym 0.7 asks for before `gym eval reverify`."""
-        stateless = replays(self.domain_class)
+        stateless = self._store.replays
         return ReverifyMode.STATELESS if stateless else ReverifyMode.UNSUPPORTED
 
     async def health(self) -> dict[str, Any]:
@@ -442,9 +444,12 @@ class SessionServer(SimpleResourcesServer):
                 from .command_line import read_server_options
 
                 read_server_options()
-            if reason := serving_problem(cls.domain_class):
+            own, settings = project.of_class(cls.domain_class), ServerSettings.read()
+            if not settings.nemo_gym_config_path:  # else NeMo Gym knows the address
+                settings = settings.over(launch.configured(own)[1])
+            if reason := serving_problem(cls.domain_class, settings.host):
                 sys.exit(f"server.py: {reason}")
-            launch.log_to_file(project.of_class(cls.domain_class))
+            launch.log_to_file(own)
         except (ProjectError, SettingError) as error:
             sys.exit(f"server.py: {error}")
         # A library that crashes the process leaves the line that called it in the log.

@@ -6,6 +6,7 @@ when they are needed, never at import.
 
 import os
 import typing
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Json, ValidationError
@@ -77,6 +78,25 @@ def _description(field: Any) -> str | None:
     return next(filter(None, texts), None)
 
 
+def _over[S: Settings](
+    variables: S, configured: Mapping[str, Any], names: Iterable[str]
+) -> S:
+    """The settings of `variables`, and where none is set, those of a configuration.
+
+    Raises SettingError.
+    """
+    below = {
+        name: configured[name]
+        for name in names
+        if name in configured and name not in variables.model_fields_set
+    }
+    given = {name: getattr(variables, name) for name in variables.model_fields_set}
+    try:
+        return type(variables).read(**{**given, **below})
+    except SettingError as error:
+        raise SettingError(f"the server's block in configs/: {error}") from None
+
+
 class Limits(Settings):
     """Limits of one server."""
 
@@ -95,6 +115,16 @@ class Limits(Settings):
     # A class gets no longer message, without the model's thinking: its regular
     # expression would hold up all other episodes, and no time limit can end it.
     max_message_characters: PositiveInt = 1 << 16
+
+    @classmethod
+    def of_server(cls, configured: Mapping[str, Any], **given: Any) -> Self:
+        """The limits of a server: those `given`, variables, and its block in configs/.
+
+        Raises SettingError.
+        """
+        known = _over(cls.read(), configured, cls.model_fields)
+        read = cls.read(**given)
+        return known.model_copy(update={name: getattr(read, name) for name in given})
 
     @property
     def remembered(self) -> int:
@@ -117,6 +147,10 @@ class ServerSettings(Settings):
     metrics: Switch = ""
     reverify: Switch = ""
     nemo_gym_config_path: str | None = None  # set by the NeMo Gym command line
+
+    def over(self, configured: Mapping[str, Any]) -> Self:
+        """These settings, and below variables the address in the server's block."""
+        return _over(self, configured, ["host", "port"])
 
     @property
     def listening_port(self) -> int:
@@ -151,6 +185,10 @@ class ShardSettings(Settings):
     shard_seconds: PositiveFloat = 30  # a shard that is silent for longer is killed
     shard_cpus: PositiveFloat = 0.01  # reserved by Ray for each shard
     ray_address: str | None = None
+
+    def over(self, configured: Mapping[str, Any]) -> Self:
+        """These settings, and below the variable the `shards` of the server's block."""
+        return _over(self, configured, ["shards"])
 
 
 class ModelSettings(Settings):

@@ -22,6 +22,7 @@ from ..episode.types import REPLY, Row, Solution
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.episodes import LocalEpisode
 from ..project import Project, of_class
+from ..settings import Limits
 from .state import changed, state_of
 
 SECONDS = 60.0  # for a process
@@ -73,6 +74,11 @@ class Process:
     def __init__(self, domain_class: type, plans: Plans, seed: int) -> None:
         path = os.pathsep.join(filter(None, sys.path))
         variables = {"PYTHONPATH": path, "PYTHONHASHSEED": str(seed)}
+        if declared(domain_class).parameters:
+            from ..episode.parameters import collected
+
+            values = collected(domain_class)
+            variables["ENV_PARAMETERS"] = json.dumps(values, default=str)
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             env={**os.environ, **variables},
@@ -183,12 +189,12 @@ def _sentence(text: str) -> str:
 async def played(domain_class: type, plans: Plans) -> Played:
     """The rows, played in this process one after the other."""
     tools = tools_of(domain_class, of_class(domain_class).served_tools())
-    before, ended = state_of(domain_class), []
+    before, ended, limits = state_of(domain_class), [], Limits.read()
     for row, plan in plans:
         outputs, solution = [], None
         with contextlib.suppress(NoOracleError, RolloutError):
             solution = json.loads(json.dumps(solution_of(domain_class, row)))
-        async with LocalEpisode(domain_class, task_of(row), tools) as episode:
+        async with LocalEpisode(domain_class, task_of(row), tools, limits) as episode:
             for name, arguments in steps_of(domain_class, plan):
                 if name == REPLY:
                     answer = await episode.say(arguments["answer"])

@@ -57,7 +57,7 @@ def rollout_gate(
     if reason := declared(domain_class).missing_requirement():
         return f"{counted(len(rows), 'row')}, not played ({reason})"
     check = RolloutCheck(domain_class, client, rows, path)
-    max_turns = of_class(domain_class).table().max_turns
+    max_turns = of_class(domain_class).number_of_turns()
     check.check("noop", check.play, check.compare)
     note = "" if check.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
@@ -304,6 +304,10 @@ class RolloutCheck(RewardCheck):
                     f"{place}: a model that makes one call a turn needs {longest} turns "
                     f"to solve it ({_listed(needed)}), but max_turns is {max_turns}"
                 )
+        if problem and max_turns != self.project.table().max_turns:
+            raise GateError(
+                f"{problem}: set MAX_TURNS, which it comes from, to {longest}, or unset it"
+            )
         if problem:
             raise GateError(
                 f"{problem}. Commit your work, then raise it in all files: `uvx copier "

@@ -89,6 +89,7 @@ class Result(TypedDict):
     flaws: NotRequired[Any]  # which were looked for, and which were not
     near_misses: NotRequired[Any]  # rows in which one change lowers the reward
     false_fails: NotRequired[Any]  # rows in which the oracle's answer earns less
+    settings: NotRequired[Any]  # with --settings, of the import gate
 
 
 def run_gates(

@@ -315,21 +315,6 @@ class Declaration:
         return f"{source_name(file)}, line {first}: {self.name}"
 
 
-def models_of(
-    domain_class: type, connect: Callable[[str], Any] = lambda name: None
-) -> Any:
-    """The class's models, of which each episode gets its own: `models.client.Models`.
-
-    None if the class asks no models: most servers need nothing of that package. Raises
-    SettingError.
-    """
-    if not declared(domain_class).models:
-        return None
-    from ..models.client import Models
-
-    return Models(domain_class, connect)
-
-
 @functools.cache
 def _takes_more(method: Callable[..., Any]) -> bool:
     """Whether a method has a parameter beside `self`."""

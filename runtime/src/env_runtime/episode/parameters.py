@@ -4,7 +4,13 @@ They are the keyword-only parameters of the constructor that have a default and 
 that JSON has, and are no models: `def __init__(self, task: dict, *, size: int = 8)`.
 
 The values come from configs/<env>.yaml, and above that from ENV_PARAMETERS, which `-p` of
-the commands sets. A framework gives each episode its own.
+the commands sets. A framework gives each episode its own, and hands them down. The steps:
+
+collected   the values that this process was given, which it reads once
+read        values as the constructor takes them
+bound       the constructor's arguments for one row
+effective   these and the defaults, for what names some of them
+shown       the same as JSON
 """
 
 import contextlib
@@ -12,12 +18,10 @@ import copy
 import difflib
 import functools
 import inspect
-import json
-import os
-from collections.abc import Callable, Generator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
@@ -30,21 +34,8 @@ from .types import PARAMETERS, Task
 
 Values = Mapping[str, Any]
 
-_GIVEN: ContextVar[Values] = ContextVar("_GIVEN")  # by playing_with()
-
-
-@contextlib.contextmanager
-def playing_with(domain_class: type, values: Values | None) -> Generator[None]:
-    """Give these values to episodes and oracles that the with block makes.
-
-    For frameworks: they are above those of the process. Raises SettingError.
-    """
-    read(domain_class, values or {})
-    token = _GIVEN.set({**_GIVEN.get({}), **(values or {})})
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
+# What collected() has read, by class
+_of_process: WeakKeyDictionary[type, Values] = WeakKeyDictionary()
 
 
 @functools.cache
@@ -72,12 +63,23 @@ def signature_of(domain_class: type, name: str) -> str:
 # ---------------------------------------------------------------------- values
 
 
-def configured(domain_class: type) -> dict[str, Any]:
-    """The values that configs/<env>.yaml and ENV_PARAMETERS name. Raises SettingError."""
-    own = project.of_class(domain_class)
-    path = own.gym / "configs" / f"{own.called}.yaml"
-    changed = path.stat().st_mtime_ns if path.exists() else 0
-    return with_settings(_in_file(own, path, changed))
+def collected(domain_class: type, values: Values | None = None) -> Values:
+    """The values that this process was given, and above them those of one episode.
+
+    Those of the process are read once: configs/<env>.yaml, and above it ENV_PARAMETERS.
+    Raises SettingError.
+    """
+    if domain_class not in _of_process:
+        own = project.of_class(domain_class)
+        path = own.gym / "configs" / f"{own.called}.yaml"
+        changed = path.stat().st_mtime_ns if path.exists() else 0
+        _of_process[domain_class] = with_variable(_in_file(own, path, changed))
+    return {**_of_process[domain_class], **(values or {})}
+
+
+def forget() -> None:
+    """Have the process read its values anew: tests set others."""
+    _of_process.clear()
 
 
 @functools.cache
@@ -95,28 +97,17 @@ def _in_file(own: project.Project, path: Path, changed: int) -> Any:
         ) from None
 
 
-def give(store: Any, values: Any) -> None:
-    """Have a server's store give each episode the values of its configuration.
+def with_variable(values: Any) -> dict[str, Any]:
+    """The values of a configuration, and above them those of ENV_PARAMETERS.
 
     Raises SettingError.
     """
-    store.parameters = with_settings(values or {})
-    read_values = read(store.domain_class, store.parameters)
-    store.played_with = shown(store.domain_class, read_values)
-
-
-def with_settings(values: Any) -> dict[str, Any]:
-    """The values of a configuration, and above them those of ENV_PARAMETERS."""
     if not isinstance(values, Mapping):
         raise SettingError(
             "`parameters` of the server in configs/ must be names and values, such as "
             f"{{size: 12}}; got {values!r:.80}"
         )
-    return {
-        **values,
-        **(ParameterSettings.read().env_parameters or {}),
-        **_GIVEN.get({}),
-    }
+    return {**values, **(ParameterSettings.read().env_parameters or {})}
 
 
 def read(domain_class: type, given: Values) -> dict[str, Any]:
@@ -193,7 +184,7 @@ def bound(
     the class names in `row_parameters`, and repeat the others. Raises SettingError, which
     is a ValueError.
     """
-    values = read(domain_class, configured(domain_class) if given is None else given)
+    values = read(domain_class, collected(domain_class) if given is None else given)
     free = row_parameters(domain_class)
     asked = task.get(PARAMETERS)
     if asked is None and free:  # the keys of a native row are its task
@@ -229,12 +220,18 @@ def row_parameters(domain_class: type) -> set[str]:
 
 
 def named_by(
-    domain_class: type, function: Callable[..., Any], task: Task
+    domain_class: type,
+    function: Callable[..., Any],
+    task: Task,
+    given: Values | None = None,
 ) -> dict[str, Any]:
-    """The parameters that a function such as oracle() names, with the values of a row."""
+    """The parameters that a function such as oracle() names, with the values of a row.
+
+    `given` are as of bound().
+    """
     own = inspect.signature(function).parameters
     every = any(one.kind is one.VAR_KEYWORD for one in own.values())
-    values = effective(domain_class, bound(domain_class, task))
+    values = effective(domain_class, bound(domain_class, task, given))
     return {key: values[key] for key in values if every or key in own}
 
 
@@ -274,5 +271,5 @@ def share(
                 f"start it with `uv run python server.py -p {name}={given[name]}`"
             )
     in_rows = {name: own[name] for name in given if name in free}
-    os.environ["ENV_PARAMETERS"] = json.dumps({**served, **in_rows})
+    _of_process[domain_class] = {**served, **in_rows}
     return in_rows

@@ -21,15 +21,6 @@ def function_definition(
     }
 
 
-def chat_tools(definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Tools of the Responses API as Chat Completions takes them."""
-    names = ("name", "description", "parameters")
-    return [
-        {"type": "function", "function": {name: one[name] for name in names}}
-        for one in definitions
-    ]
-
-
 # A type that contains itself is written out so often, and a schema has so many parts.
 TIMES = 2
 MOST_PARTS = 5_000

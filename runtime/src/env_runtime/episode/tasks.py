@@ -75,20 +75,23 @@ def validation_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def solution_of(domain_class: type, row: Row) -> Solution:
+def solution_of(
+    domain_class: type, row: Row, values: Mapping[str, Any] | None = None
+) -> Solution:
     """The calls and the answer that solve a row, by the class's own `oracle(task)`.
 
     A class without one takes the row's `oracle`, which has what `oracle(task)` returns.
     `oracle(task)` gets the task as the constructor does, or as a dict if its annotation
     says so. It returns calls as `(tool, arguments)`. A text after the calls, or without
     calls, is the final answer. If the class has reply(), texts can stand anywhere: each
-    is a message that reply() answers. Raises NoOracleError without an oracle, if it
+    is a message that reply() answers. `values` of parameters are by default those of the
+    process. Raises NoOracleError without an oracle, if it
     returns None and the row has no `oracle` either, or if this machine lacks something
     that an episode needs; RolloutError if the oracle raises, or returns anything else.
     """
     if lacking := declared(domain_class).missing_requirement():
         raise NoOracleError(lacking)
-    returned = _played_by(domain_class, row)
+    returned = _played_by(domain_class, row, values)
     if returned is None:
         name = domain_class.__name__
         if declared(domain_class).oracle is None:
@@ -161,7 +164,9 @@ def oracle_name(domain_class: type) -> str:
     return "the row's `oracle`"
 
 
-def _played_by(domain_class: type, row: Row) -> Any:
+def _played_by(
+    domain_class: type, row: Row, values: Mapping[str, Any] | None = None
+) -> Any:
     """Return what the class's oracle(task) returns, or else the row's `oracle`.
 
     None if neither knows a solution.
@@ -170,24 +175,29 @@ def _played_by(domain_class: type, row: Row) -> Any:
     if solve is None:
         return row.get("oracle")
     returned = on_task(
-        domain_class, solve, row, f"{domain_class.__name__}.oracle(task)"
+        domain_class, solve, row, f"{domain_class.__name__}.oracle(task)", values
     )
     return row.get("oracle") if returned is None else returned
 
 
 def on_task(
-    domain_class: type, function: Callable[..., Any], row: Row, name: str
+    domain_class: type,
+    function: Callable[..., Any],
+    row: Row,
+    name: str,
+    values: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return what a function says to the task of a row, which it gets as the class does.
 
-    It gets a dict if its annotation says so, and the parameters that it names. Raises
+    It gets a dict if its annotation says so, and the parameters that it names, with
+    `values` in place of those of the process. Raises
     RolloutError if it raises.
     """
     task, named = copied(task_of(row)), dict[str, Any]()  # it may be changed
     if declared(domain_class).parameters:
         from .parameters import named_by
 
-        named = named_by(domain_class, function, task)
+        named = named_by(domain_class, function, task, values)
     task.pop(PARAMETERS, None)
     if not _takes_dict(function):
         task = read_task(domain_class, task, task_place(row))

@@ -44,7 +44,9 @@ class Client:
     """A client of the server at `url`, else ENV_URL, else http://127.0.0.1:11000."""
 
     def __init__(self, url: str | None = None) -> None:
-        self.url = (url or ClientSettings.read().env_url).rstrip("/")
+        settings = ClientSettings.read()
+        self.url = (url or settings.env_url).rstrip("/")
+        self.token = settings.api_token
 
     def session(self, http: requests.Session | None = None) -> "ClientSession":
         """A session over `http`, or a new one. Its cookie is good for one episode."""
@@ -108,12 +110,12 @@ class Client:
         return self.session().fetch("GET", "/tools")
 
 
-def connect(url: str) -> requests.Session:
-    """A requests.Session for the server at `url`, with API_TOKEN if that is set."""
+def connect(url: str, token: str | None) -> requests.Session:
+    """A requests.Session for the server at `url`, with its API_TOKEN if it has one."""
     http = requests.Session()
     # Requests to this machine use neither a proxy nor .netrc.
     http.trust_env = urlsplit(url).hostname not in LOOPBACK
-    if token := ClientSettings.read().api_token:
+    if token:
         http.headers["Authorization"] = f"Bearer {token}"
     return http
 
@@ -123,7 +125,7 @@ class ClientSession:
 
     def __init__(self, client: Client, http: requests.Session | None = None) -> None:
         self.client, self.url = client, client.url
-        self.http = http or connect(client.url)
+        self.http = http or connect(client.url, client.token)
 
     def request(
         self,

@@ -8,8 +8,9 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
+from ..class_models import models_of
 from ..episode.answers import Answer, sendable
-from ..episode.declaration import declared, models_of
+from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.names import episode_name
 from ..episode.session import Session
@@ -53,9 +54,9 @@ class LocalEpisode:
 
     def __post_init__(self) -> None:
         if self.parameters is None and declared(self.domain_class).parameters:
-            from ..episode.parameters import configured
+            from ..episode.parameters import collected
 
-            self.parameters = configured(self.domain_class)  # those of playing_with()
+            self.parameters = {**collected(self.domain_class)}
         self.over = False  # answered or closed: all further calls are refused
         self._closed = False
         self._session: Session | None = None

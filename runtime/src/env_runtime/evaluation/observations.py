@@ -1,5 +1,8 @@
 """Prompts that end with the class's first observation."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.episode import run_alone
@@ -8,22 +11,29 @@ from ..errors import NotTextError, RolloutError
 from ..files import raised
 from .rows import content_parts, episode_of, prompt_of, prompt_text
 
+Values = Mapping[str, Any]
 
-def first_observation(domain_class: type, row: Row) -> Answer | None:
+
+def first_observation(
+    domain_class: type, row: Row, values: Values | None = None
+) -> Answer | None:
     """The class's observation() in a fresh episode of the row; None if it has none.
 
-    Raises RolloutError if the episode or the observation fails.
+    `values` of parameters are by default those of the process. Raises RolloutError if the
+    episode or the observation fails.
     """
-    return begun(domain_class, row) if declared(domain_class).has_observation else None
+    if not declared(domain_class).has_observation:
+        return None
+    return begun(domain_class, row, values)
 
 
-def begun(domain_class: type, row: Row) -> Answer | None:
+def begun(domain_class: type, row: Row, values: Values | None = None) -> Answer | None:
     """The same, but a class without observation() makes an episode of the row, too."""
     name = domain_class.__name__
 
     async def look() -> Answer | None:
         nonlocal name
-        async with episode_of(domain_class, task_of(row)) as episode:
+        async with episode_of(domain_class, task_of(row), values) as episode:
             name += ".observation()"
             return await episode.observation()
 

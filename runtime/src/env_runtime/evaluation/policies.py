@@ -1,8 +1,9 @@
 """Policies: oracle, noop and nonsense."""
 
 import contextlib
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from .. import project
@@ -67,9 +68,14 @@ class FixedPolicy:
         self.name = name
         self.plan = plan
 
+    @functools.cached_property
+    def domain_class(self) -> type:
+        """The class of the project that here() finds."""
+        return project.here().load_class()
+
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
         solution = self.plan(row, definitions)
-        steps = steps_of(project.here().load_class(), solution)
+        steps = steps_of(self.domain_class, solution)
         done = sum(map(by_model, output))
         calls = []
         for tool, sent in steps[done:]:
@@ -87,18 +93,22 @@ def _calls(calls: Calls) -> Turn:
 
 
 def solution_for(
-    row: Row, definitions: Definitions, domain_class: type | None = None
+    row: Row,
+    definitions: Definitions,
+    domain_class: type | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Solution:
     """The calls and the answer that solve the row, see solution_of().
 
-    The class is by default that of the project that here() finds. Raises NoOracleError
+    The class is by default that of the project that here() finds, and `values` of
+    parameters are by default those of the process. Raises NoOracleError
     without an oracle, or if this machine lacks something that an episode needs, or while
     tools are still to be written; RolloutError if the oracle calls an unknown tool, or
     one that `definitions` lack; GateError if the class cannot be imported.
     """
     domain_class = domain_class or project.here().load_class()
     oracle = oracle_name(domain_class).removesuffix("(task)")
-    solution = solution_of(domain_class, row)
+    solution = solution_of(domain_class, row, values)
     called = {tool for tool, _ in solution.calls} - {REPLY}
     served = {tool["name"] for tool in tools_in(domain_class, row, definitions)}
     methods = tools_of(domain_class)

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..episode.declaration import declared, models_of
+from ..class_models import models_of
+from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.tasks import check_task, is_native, task_key, task_of, task_place
 from ..episode.tools import check_row_tools, tools_in
@@ -212,10 +213,20 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 
 
 @contextlib.asynccontextmanager
-async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
-    """An episode with the class's models, which is closed after the with block."""
+async def episode_of(
+    domain_class: type, task: Task, values: Mapping[str, Any] | None = None
+) -> AsyncGenerator[Episode]:
+    """An episode with the class's models, which is closed after the with block.
+
+    `values` of parameters are by default those of the process.
+    """
     models = models_of(domain_class)
-    episode = Episode(domain_class, task, models=models and models.of_episode())
+    episode = Episode(
+        domain_class,
+        task,
+        models=models and models.of_episode(),
+        parameters=None if values is None else {**values},
+    )
     try:
         yield episode
     finally:

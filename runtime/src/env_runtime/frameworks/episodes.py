@@ -9,7 +9,7 @@ from typing import Any
 from .. import project
 from ..episode import tools
 from ..episode.declaration import declared
-from ..episode.parameters import Values, playing_with, read, readers
+from ..episode.parameters import Values, collected, read, readers
 from ..episode.tasks import steps_of, task_of
 from ..episode.tools import ANSWER, ANSWER_TOOL, SAY_TOOL, Tool, said
 from ..episode.types import (
@@ -41,9 +41,9 @@ class AsyncEpisode(LocalEpisode):
         values: Values | None = None,
     ) -> None:
         """`values` are those of parameters. Raises SettingError if one is wrong."""
-        tools = (tools_and_answer if answer_tool else framework_tools)(domain_class)
-        with playing_with(domain_class, values):
-            super().__init__(domain_class, task, tools)
+        tools = framework_tools(domain_class, answer=answer_tool)
+        parameters = given(domain_class, values)
+        super().__init__(domain_class, task, tools, parameters=parameters)
 
     @property
     def failure(self) -> str | None:
@@ -84,6 +84,15 @@ class AsyncEpisode(LocalEpisode):
         return {name: part for name, part in parts.items() if part}
 
 
+def given(domain_class: type, values: Values | None) -> dict[str, Any] | None:
+    """The process's values, with `values` above them; None without any of these.
+
+    Raises SettingError.
+    """
+    read(domain_class, values or {})
+    return {**collected(domain_class, values)} if values else None
+
+
 async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
     """The reward that calls earn on a row, with no framework around the class.
 
@@ -94,13 +103,16 @@ async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
         return await episode.reward()
 
 
-def framework_tools(domain_class: type) -> dict[str, Tool]:
+def framework_tools(domain_class: type, *, answer: bool = False) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
     In any other class, they are the methods that return text. A class with reply() has
-    the tool `say`, too. Raises GateError if there are no tools and no answer to grade, or
-    if rows have tools of their own; ToolError if the class has a tool `say` of its own,
-    and like episode.tools.tools_of.
+    the tool `say`, too. With `answer`, for frameworks that end an episode with a tool, a
+    class that grades the policy's last message has the tool `answer`.
+
+    Raises GateError if there are no tools and no answer to grade, or if rows have tools
+    of their own; ToolError if the class itself has a tool of one of these names, and like
+    episode.tools.tools_of.
     """
     own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
@@ -120,19 +132,9 @@ def framework_tools(domain_class: type) -> dict[str, Tool]:
             f"server.py serves no tool, and {name} has no reward(answer): see the "
             "import gate of nemo_gym/"
         )
+    if answer and declared(domain_class).ends_with_answer:
+        return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
     return found
-
-
-def tools_and_answer(domain_class: type) -> dict[str, Tool]:
-    """The tools, and `answer` if the class grades the policy's last message.
-
-    This is for frameworks that end an episode with a tool. Raises ToolError if the
-    class has a tool `answer` of its own, and like framework_tools.
-    """
-    found = framework_tools(domain_class)
-    if not declared(domain_class).ends_with_answer:
-        return found
-    return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
 
 
 def _with(
@@ -175,8 +177,8 @@ def calls_for(
     """
     definitions = definitions_of(domain_class)
     if policy == "oracle":  # of this class: the program may be in no project
-        with playing_with(domain_class, values):
-            plan = solution_for(row, definitions, domain_class)
+        above = given(domain_class, values)
+        plan = solution_for(row, definitions, domain_class, above)
     else:
         plan = PLANS[policy](row, definitions)
     calls = said(steps_of(domain_class, plan))
@@ -265,8 +267,8 @@ def with_first_observation(
 
     def look() -> Row:
         opened = _without_observation(domain_class, row) if values else row
-        with playing_with(domain_class, values):
-            return with_observation(opened, first_observation(domain_class, opened))
+        seen = first_observation(domain_class, opened, given(domain_class, values))
+        return with_observation(opened, seen)
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(look).result()

@@ -54,13 +54,13 @@ from .episodes import (
     SPLIT_FILES,
     AsyncEpisode,
     as_mcp,
+    framework_tools,
     images_of,
     prompt_of,
     public_task,
     public_tasks,
     split_row,
     split_rows,
-    tools_and_answer,
 )
 from .gates import check_class
 from .rollouts import Start, image_message
@@ -326,7 +326,7 @@ def error_of(answer: Answer) -> ToolError | None:
 
 def list_tools(domain_class: type) -> list[Tool]:
     """The class's tools. Raises ToolError for a name that OpenEnv reserves."""
-    tools = tools_and_answer(domain_class)
+    tools = framework_tools(domain_class, answer=True)
     if taken := sorted(RESERVED_TOOL_NAMES & set(tools)):
         raise errors.ToolError(
             f"OpenEnv has its own methods called {', '.join(taken)}: rename the tool"
@@ -491,7 +491,7 @@ def trl_environment(domain_class: type, url: str) -> type[Rollouts]:
 
     Raises ToolError for a name that TRL reserves.
     """
-    found = tools_and_answer(domain_class)
+    found = framework_tools(domain_class, answer=True)
     if "get_reward" in found:
         raise errors.ToolError("TRL calls get_reward() itself: rename the tool")
     methods = {

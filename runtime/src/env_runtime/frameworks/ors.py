@@ -40,11 +40,11 @@ from .episodes import (
     ANSWER,
     SPLIT_FILES,
     AsyncEpisode,
+    framework_tools,
     images_of,
     prompt_of,
     public_tasks,
     split_row,
-    tools_and_answer,
 )
 from .gates import check_class
 from .rollouts import Start, image_message
@@ -187,7 +187,7 @@ def environment_of(file: str) -> type[ClassEnvironment]:
     """
     own = project.find(file)
     domain_class = own.load_class()
-    tools = tools_and_answer(domain_class)
+    tools = framework_tools(domain_class, answer=True)
     if taken := sorted(name for name in tools if hasattr(ClassEnvironment, name)):
         raise ToolError(
             f"ORS has its own methods called {', '.join(taken)}: rename the tool"

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from ..command_line import exit_status, new_parser, positive
 from ..episode.answers import Answer
+from ..episode.chat import chat_tools
 from ..episode.declaration import declared
-from ..episode.schema import chat_tools
 from ..episode.tasks import solved_rows, unsolved_note
 from ..episode.types import Calls, Row, arguments_text
 from ..errors import NoOracleError, RolloutError

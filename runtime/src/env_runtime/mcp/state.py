@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp import types
 
-from ..graders import Table, matched, scalar
+from ..graders import Table, matched, same_json
 from ..workspace import MIB
 from ..workspace.folder import open_file, steps, whole
 
@@ -227,22 +227,20 @@ def _ordered(expected: Any) -> list[Any] | None:
 
 
 def fits(expected: Any, given: Any) -> bool:
-    """Whether a value of JSON is the expected one.
+    """Whether a value of JSON is the expected one: lists in any order, "*" for any value."""
+    return same_json(expected, given, _in_any_order)
 
-    `graders.Json` compares otherwise: here lists have any order, and "*" is any value.
-    """
+
+def _in_any_order(expected: Any, given: Any) -> bool | None:
+    """Compare what State compares otherwise than graders do; None for anything else."""
     if expected == ANY:
         return given is not None
-    if (items := _ordered(expected)) is not None:
-        same = isinstance(given, list) and len(items) == len(given)
-        return same and all(map(fits, items, given))
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(given, Mapping)
-            and expected.keys() == given.keys()
-            and all(fits(value, given[key]) for key, value in expected.items())
-        )
-    if isinstance(expected, list):
-        same = isinstance(given, list) and len(expected) == len(given)
-        return same and matched(expected, given, fits) == len(given)
-    return scalar(expected) == scalar(given)
+    items = _ordered(expected)
+    listed = expected if items is None else items
+    if not isinstance(listed, list):
+        return None
+    if not isinstance(given, list) or len(given) != len(listed):
+        return False
+    if items is not None:
+        return all(map(fits, items, given))
+    return matched(listed, given, fits) == len(given)

@@ -145,8 +145,7 @@ class Models:
     ) -> None:
         self.domain_class, self._connect = domain_class, connect
         self.names = declared(domain_class).models
-        for name in self.names:
-            ModelSettings.read_model(name)  # raises SettingError
+        self._settings = {name: ModelSettings.read_model(name) for name in self.names}
         self._endpoints: dict[str, Endpoint] = {}
 
     def of_episode(self, label: str = "an episode") -> "EpisodeModels":
@@ -156,11 +155,14 @@ class Models:
             if name not in self._endpoints:
                 self._endpoints[name] = self._endpoint(name)
         return EpisodeModels(
-            self._endpoints, declared(self.domain_class).has_async_methods, label
+            self._endpoints,
+            declared(self.domain_class).has_async_methods,
+            label,
+            most={name: each.characters for name, each in self._settings.items()},
         )
 
     def _endpoint(self, name: str) -> Endpoint:
-        settings = ModelSettings.read_model(name)
+        settings = self._settings[name]
         if settings.model is None and StandInSettings.read().stand_in == "1":
             return StandIn(name, declared(self.domain_class).stand_in)
         if served := self._connect(name):
@@ -175,6 +177,8 @@ class EpisodeModels:
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     awaited: bool = False
     label: str = "an episode"
+    # The most characters in the data of a question, by model
+    most: dict[str, int] = field(default_factory=dict)
     calls: list[ModelCall] = field(default_factory=list)
     failure: str | None = None  # why a model could not be asked
     waiting: int = 0  # questions without an answer yet
@@ -285,7 +289,8 @@ class ModelClient:
         """The model's answer, as in `Model.ask`. A class with async methods awaits it."""
         callable_tools = user_tools(tools)
         definitions = [each.tool.definition() for each in callable_tools.values()]
-        most = ModelSettings.read_model(self._name).characters
+        usual = ModelSettings.model_fields["characters"].default
+        most = self._episode.most.get(self._name, usual)
         prompt, data = cut(prompt, 10 * most), data and clipped(data, most)
         question = Question(prompt, choices, schema, data, definitions)
         steps = self._answer(question, callable_tools)

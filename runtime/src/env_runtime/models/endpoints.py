@@ -5,7 +5,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from ..episode.schema import chat_tools
+from ..episode.chat import chat_tools, items_of
+from ..episode.types import Item
 from ..errors import ModelError, NoAnswerError, one_line
 from ..event_loop import loop_of
 from ..settings import ModelSettings
@@ -196,7 +197,9 @@ def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]
     if settings.api == "chat":
         tokens = settings.tokens
         return {"messages": messages, "max_completion_tokens": tokens, **heat}
-    listed = [item for message in messages for item in _as_items(message)]
+    listed: list[Item] = []
+    for message in messages:
+        listed += items_of(message, listed)
     return {"input": listed, "max_output_tokens": settings.tokens, **heat}
 
 
@@ -224,33 +227,6 @@ def _tools(question: Question, api: str) -> dict[str, Any]:
     tools = chat_tools(question.tools) if api == "chat" else question.tools
     choice = "none" if question.tools_used_up else "auto"
     return {"tools": tools, "tool_choice": choice}
-
-
-def _as_items(message: Message) -> list[dict[str, Any]]:
-    """A message of Chat Completions as the Responses API takes it."""
-    content = message["content"]
-    if message["role"] == "tool":
-        call_id = message["tool_call_id"]
-        output = {"type": "function_call_output", "output": content}
-        return [{**output, "call_id": call_id}]
-    calls = [
-        {"type": "function_call", "call_id": call["id"], **call["function"]}
-        for call in message.get("tool_calls", ())
-    ]
-    if calls and not content:
-        return calls
-    if not isinstance(content, str):
-        content = [
-            {"type": "input_text", "text": part["text"]}
-            if part["type"] == "text"
-            else {
-                "type": "input_image",
-                "image_url": part["image_url"]["url"],
-                "detail": part["image_url"].get("detail", "auto"),
-            }
-            for part in content
-        ]
-    return [{"type": "message", "role": message["role"], "content": content}, *calls]
 
 
 def gym_endpoint(server: Any, name: str) -> LimitedEndpoint | None:

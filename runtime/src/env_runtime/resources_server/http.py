@@ -29,7 +29,7 @@ from ..gym_series import SESSION_ID_KEY
 from ..settings import Limits, ServerSettings
 from .cookies import NOT_FOR_SESSIONS, READ, SEEDED, cookie_refused
 from .store import SessionStore, lost_because, remember
-from .verdict import lowest_verdict, replays
+from .verdict import lowest_verdict
 
 log = logging.getLogger(__name__)
 
@@ -284,7 +284,7 @@ class LargeBodies:
             log.warning("%s: the session was lost: %s", label, reason)
             reason = f"the session was lost: {reason} ({label})"
             return lowest_verdict(reason, lowest, mask=True)
-        if replays(self.store.domain_class):
+        if self.store.replays:
             return None
         return lowest_verdict("no session was seeded", lowest)
 

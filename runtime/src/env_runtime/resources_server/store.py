@@ -31,7 +31,7 @@ from ..errors import (
 )
 from ..files import fault_of
 from ..gym_series import SESSION_ID_KEY
-from ..settings import Limits
+from ..settings import Limits, ServerSettings
 from .cookies import READ, SEEDED
 from .messages import TaskDigest
 
@@ -69,6 +69,11 @@ class SessionStore:
         self.limits = limits
         self.keeps_calls = keeps_calls
         self.counts_calls = False  # whether a verdict says how many calls it got
+        # Whether /verify grades an episode that is over by playing it once more
+        self.replays = (
+            declared(domain_class).deterministic
+            and ServerSettings.read().reverify == "1"
+        )
         self._tool_seconds = declared(domain_class).tool_seconds
         self.replies = declared(domain_class).replies
         self.remembered = limits.remembered  # ended sessions

@@ -22,7 +22,6 @@ from ..episode.names import session_name
 from ..episode.session import Session
 from ..episode.types import by_model
 from ..gym_series import SESSION_ID_KEY
-from ..settings import ServerSettings
 from .cookies import SEEDED
 from .endpoints import route_of
 from .messages import VerifyRequest, VerifyResponse, compared_task, policy_seeds
@@ -184,7 +183,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
                 return _as_json(_repeated(ended.verdict, body, store.lowest_reward))
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
-            if unknown and not seeded and replays(store.domain_class):
+            if unknown and not seeded and store.replays:
                 from .replay import replay  # few servers need it
 
                 return await replay(store, app, request)
@@ -267,11 +266,4 @@ def lowest_verdict(reason: str, lowest: float, mask: bool = False) -> JSONRespon
             "mask_sample": mask,
             "failure_reason": reason,
         }
-    )
-
-
-def replays(domain_class: type) -> bool:
-    """Whether /verify grades an episode that is over by playing it once more."""
-    return (
-        declared(domain_class).deterministic and ServerSettings.read().reverify == "1"
     )

@@ -19,6 +19,7 @@ from .. import project
 from ..checks.server import server_tools
 from ..checks.splits import LEVELS, unsolved
 from ..command_line import counted, exit_status
+from ..episode.chat import responses_input
 from ..episode.declaration import declared
 from ..episode.parameters import bound, effective
 from ..episode.task_keys import task_data_of, task_skeleton
@@ -45,7 +46,6 @@ from ..evaluation.rows import (
     write_rows,
 )
 from ..notation import last_box
-from .chat import responses_input
 from .dataset import from_dataset
 from .examples import LONG_PROMPT, Example, evenly, files_of, read_options, row_of
 from .fields import (

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted, exit_status, new_parser
+from ..episode.chat import responses_input
 from ..episode.types import content_text, images_in
 from ..errors import one_line
 from ..evaluation.rows import prompt_text
@@ -30,7 +31,6 @@ from ..facts import GRADERS
 from ..files import write_atomically
 from ..project import here
 from . import programs
-from .chat import responses_input
 from .choosing import Chooser
 from .doubts import OwnGrade
 from .plan import BOXED, Columns, Unfit, shown

@@ -12,11 +12,11 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
+from ..episode.chat import responses_input
 from ..episode.tasks import task_of
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import prompt_text
 from ..graders import Choice
-from .chat import responses_input
 from .columns import (
     ABOUT,
     AGAIN,

@@ -13,10 +13,10 @@ from pydantic_core import to_jsonable_python
 
 from .. import project
 from ..command_line import add_parameters, example_rows, new_parser, row_count
+from ..episode.chat import responses_input, responses_tools
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import shown
-from .chat import responses_input, responses_tools
 
 LONG_PROMPT = 20_000  # characters
 

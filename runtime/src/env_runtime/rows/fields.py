@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
+from ..episode.chat import image_url
 from ..notation import normal
-from .chat import image_url
 
 LETTERS = string.ascii_uppercase
 _NOTHING: tuple[Any, ...] = (None, "", [], {})

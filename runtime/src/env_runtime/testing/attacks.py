@@ -33,7 +33,7 @@ from ..episode.types import (
 from ..errors import NoOracleError
 from ..evaluation.policies import NONSENSE, call_everything, solution_for
 from ..evaluation.rows import prompt_text
-from ..project import here, of_class
+from ..project import here
 from .fixtures import verify_body
 from .long_texts import slow_message, tools_with_text
 
@@ -401,7 +401,7 @@ def talk(client: TestClient, next_message: Callable[[str], str]) -> list[Item]:
     """
     output: list[Item] = []
     heard = ""
-    for _ in range(of_class(here().load_class()).table().max_turns):
+    for _ in range(here().number_of_turns()):
         output.append(message(next_message(heard)))
         replied = say(client, next_message(heard))
         if replied is None:

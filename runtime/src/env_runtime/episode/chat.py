@@ -1,11 +1,14 @@
-"""Prompts of datasets, as input of the Responses API, which rows hold."""
+"""Chat Completions and the Responses API: messages and tools of one as the other has them.
+
+Rows hold the input of the Responses API. Prompts of datasets are mostly chats.
+"""
 
 import base64
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..episode.types import Definitions, Item, function_call
+from .types import Definitions, Item, function_call
 
 # ShareGPT's names of roles, and those of older Chat Completions
 ROLES = {"human": "user", "gpt": "assistant", "observation": "tool", "function": "tool"}
@@ -28,7 +31,7 @@ def responses_input(prompt: str | Iterable[Mapping[str, Any]]) -> list[Item]:
     items: list[Item] = []
     for number, message in enumerate(prompt, start=1):
         try:
-            items += _items(dict(message), items)
+            items += items_of(message, items)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(f"message {number} of the prompt: {problem}") from None
@@ -45,8 +48,11 @@ def _is(item: Mapping[str, Any], kind: str) -> bool:
     return item.get("type") == kind
 
 
-def _items(message: Item, earlier: list[Item]) -> list[Item]:
-    """A message as items; `earlier` are those of the messages before it."""
+def items_of(message: Mapping[str, Any], earlier: list[Item]) -> list[Item]:
+    """A message as items; `earlier` are those of the messages before it.
+
+    Raises ValueError, TypeError, KeyError and AttributeError.
+    """
     message = {key: value for key, value in message.items() if value is not None}
     if "role" not in message and message.get("type", "message") != "message":
         return [message]  # an item of the Responses API
@@ -151,6 +157,15 @@ def responses_tools(tools: Iterable[Mapping[str, Any]]) -> Definitions:
             }
         )
     return definitions
+
+
+def chat_tools(definitions: Definitions) -> list[dict[str, Any]]:
+    """Tools of the Responses API as Chat Completions takes them."""
+    names = ("name", "description", "parameters")
+    return [
+        {"type": "function", "function": {name: one[name] for name in names}}
+        for one in definitions
+    ]
 
 
 # Python's names of types, as xLAM and others have them, and JSON's
