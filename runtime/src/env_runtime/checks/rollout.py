@@ -151,7 +151,13 @@ class RolloutCheck(RewardCheck):
         self.repeats = self.declared.deterministic
 
     def play(self, policy: str, index: int) -> Result:
-        """An episode of a row, counted from 0."""
+        """An episode of a row, counted from 0, and another one of the first rows."""
+        result = self._play(policy, index)
+        if index < ROWS_TWICE and self.repeats:
+            result["again"] = self._play(policy, index)
+        return result
+
+    def _play(self, policy: str, index: int) -> Result:
         row, plan = self.rows[index], self.plan(policy, index)
         tools, played = self.client.tools_in(row), FixedPolicy(policy, lambda *_: plan)
         result = play(self.client, tools, row, played, FIXED_TURNS)
@@ -187,14 +193,13 @@ class RolloutCheck(RewardCheck):
         return plans and play_here(self.domain_class, self.rows, policy, plans)
 
     def compare(self, index: int, result: Result) -> None:
-        """Play a row once more. Raises GateError if the same calls have other results."""
+        """Raise GateError if the same calls had other results the second time."""
         policy = result["policy"]
         if policy == "nonsense":
             self.diversity.note_outcome(result)
-        if index < ROWS_TWICE and self.repeats:
-            again = self.play(policy, index)
-            if difference := _difference(result, again):
-                raise self._not_repeated(policy, index, *difference)
+        again = result.get("again")
+        if again and (difference := _difference(result, again)):
+            raise self._not_repeated(policy, index, *difference)
 
     def _not_repeated(
         self, policy: str, index: int, said: str, advice: str

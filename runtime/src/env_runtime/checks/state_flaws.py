@@ -47,15 +47,15 @@ async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
         if not calls:
             continue
         before = state_of(check.domain_class)
-        async with check.episode(row) as idle:
+        async with check.episode(row) as beside:
             async with check.episode(row) as solver:
                 await solver.play(calls)
                 await solver.reward()
-            earned = [(row, "beside", await idle.reward())]
-        for task in (row, other):
-            async with check.episode(task) as idle:
-                earned.append((task, "after", await idle.reward()))
-        for task, when, reward in earned:
+            async with check.episode(row) as again, check.episode(other) as after:
+                idle = beside, again, after
+                rewards = await asyncio.gather(*(one.reward() for one in idle))
+        whens = (row, "beside"), (row, "after"), (other, "after")
+        for (task, when), reward in zip(whens, rewards, strict=True):
             if check.too_much(task, reward):
                 names = changed(before, state_of(check.domain_class))
                 shares = (
