@@ -272,6 +272,11 @@ class Clock:
         self.most_seconds = 0.0
 
 
+def places_for(seconds: float) -> int:
+    """How many episodes are played at once that need so many seconds of a processor each."""
+    return max(AT_ONCE, min(MOST_AT_ONCE, int(PROCESSOR / max(seconds, 0.001))))
+
+
 class _Places(asyncio.Semaphore):
     """Places for the episodes that are played at once.
 
@@ -288,8 +293,7 @@ class _Places(asyncio.Semaphore):
         self._left -= 1
         if self._left == 0 and self._places == AT_ONCE:
             used = (sum(os.times()[:4]) - self._used) / self._places
-            most = min(MOST_AT_ONCE, int(PROCESSOR / max(used, 0.001)))
-            for _ in range(most - self._places):
+            for _ in range(places_for(used) - self._places):
                 self._places += 1
                 super().release()
 
@@ -383,7 +387,7 @@ class FlawCheck:
         stop: Callable[[], bool] = lambda: False,
         *,
         rows: bool = False,
-        at_once: int = AT_ONCE,
+        at_once: int = MOST_AT_ONCE,
     ) -> list[R]:
         """Play tries, `at_once` at a time, until `stop`. Returns their results in order.
 
