@@ -74,6 +74,7 @@ from .resources_server.messages import (
     VerifyResponse,
 )
 from .resources_server.store import SessionStore
+from .resources_server.tool_calls import ToolCalls
 from .resources_server.verdict import (
     decide,
     lowest_verdict,
@@ -358,6 +359,7 @@ class SessionServer(SimpleResourcesServer):
             # Last, because NeMo Gym's run_webserver() sets handlers of its own.
             app.add_exception_handler(Exception, _server_error)
             app.add_exception_handler(RequestValidationError, self._invalid_body)
+            app.router.routes.insert(0, ToolCalls(app))
             inner, settings = LargeBodies(build(), self._store), ServerSettings.read()
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
