@@ -1,7 +1,7 @@
 """A call that takes the short way to its tool is answered as FastAPI's own route does."""
 
 import pytest
-from env_runtime.resources_server.tool_calls import ToolCalls
+from env_runtime.resources_server.http import ToolCalls
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 

@@ -60,7 +60,7 @@ from .resources_server.endpoints import (
     with_row_tools,
     written_endpoint,
 )
-from .resources_server.http import LargeBodies, RequestGuard, SessionCookies
+from .resources_server.http import LargeBodies, RequestGuard, SessionCookies, ToolCalls
 from .resources_server.messages import (
     TOO_LONG,
     AggregateRequest,
@@ -74,7 +74,6 @@ from .resources_server.messages import (
     VerifyResponse,
 )
 from .resources_server.store import SessionStore
-from .resources_server.tool_calls import ToolCalls
 from .resources_server.verdict import (
     decide,
     lowest_verdict,
