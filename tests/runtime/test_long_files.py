@@ -37,7 +37,7 @@ class Sums:
 
 
 class Awaited(Sums):
-    async def submit(self, number: int) -> str:  # ty: ignore[invalid-method-override]
+    async def submit(self, number: int) -> str:  # ty: ignore[incompatible-method-override]
         """Submit the sum."""
         return super().submit(number)
 

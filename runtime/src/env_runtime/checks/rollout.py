@@ -183,14 +183,15 @@ class RolloutCheck(RewardCheck):
         own, served = self.declared, served_rows(self.rows, ROWS_TWICE)
         if own.has_row_tools or own.models_without_answers or not self.repeats:
             return {}
-        plans = Plans()
+        plans: Plans = {}
         for index in numbers:
-            with contextlib.suppress(
-                NoOracleError, RolloutError
-            ):  # the server's is told
-                if index not in served:
+            if index not in served:
+                # The server's error is told.
+                with contextlib.suppress(NoOracleError, RolloutError):
                     plans[index] = self.plan(policy, index)
-        return plans and play_here(self.domain_class, self.rows, policy, plans)
+        if not plans:
+            return {}
+        return play_here(self.domain_class, self.rows, policy, plans)
 
     def compare(self, index: int, result: Result) -> None:
         """Raise GateError if the same calls had other results the second time."""

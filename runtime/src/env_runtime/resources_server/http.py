@@ -439,7 +439,6 @@ class ToolCalls(BaseRoute):
 
 def _first(app: FastAPI, path: str) -> BaseRoute | None:
     """The route that answers a POST to a path."""
-    scope = {"type": "http", "method": "POST", "path": path, "root_path": ""}
-    scope |= {"headers": [], "query_string": b""}
+    scope: Scope = {"type": "http", "method": "POST", "path": path, "headers": []}
     found = (route for route in app.routes if route.matches(scope)[0] == Match.FULL)
     return next(found, None)
