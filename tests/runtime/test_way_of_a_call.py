@@ -51,7 +51,7 @@ def files_on_page(title: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("path", "title", "most"),
-    [("/guess", "One tool call", 30), ("/verify", "One verdict", 45)],
+    [("/guess", "One tool call", 30), ("/verify", "One verdict", 46)],
 )
 def test_the_way_is_short_and_on_the_page(serve, rows, verify_body, path, title, most):
     bodies = {"/guess": {"word": "crane"}, "/verify": verify_body(rows[0])}

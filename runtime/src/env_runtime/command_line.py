@@ -150,6 +150,15 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def pace(rows: int, of: int, seconds: float) -> str:
+    """How far long work is: `50 of 200 rows, 10 rows/s, 15 s left`."""
+    if not rows or seconds <= 0:
+        return f"{rows} of {counted(of, 'row')}"
+    speed = rows / seconds
+    left = f"{speed:.3g} rows/s, {(of - rows) / speed:.0f} s left"
+    return f"{rows} of {counted(of, 'row')}, {left}"
+
+
 def positive(text: str) -> int:
     """The value of an option that must be at least 1."""
     if not text.isdecimal() or not int(text):

@@ -61,7 +61,7 @@ from .resources_server.endpoints import (
     with_row_tools,
     written_endpoint,
 )
-from .resources_server.http import LargeBodies, RequestGuard, SessionCookies
+from .resources_server.http import LargeBodies, RequestGuard, SessionCookies, ToolCalls
 from .resources_server.messages import (
     TOO_LONG,
     AggregateRequest,
@@ -360,6 +360,7 @@ class SessionServer(SimpleResourcesServer):
             # Last, because NeMo Gym's run_webserver() sets handlers of its own.
             app.add_exception_handler(Exception, _server_error)
             app.add_exception_handler(RequestValidationError, self._invalid_body)
+            app.router.routes.insert(0, ToolCalls(app))
             inner, settings = LargeBodies(build(), self._store), ServerSettings.read()
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)

@@ -55,6 +55,26 @@ def test_the_same_actions_give_the_same_bytes(start, rows):
     assert all(map(operator.eq, first, second))
 
 
+def test_what_shows_is_drawn_anew(start):
+    """A screen may be kept from another episode, but only the same screen."""
+    desktop, seen = start(), []
+    actions = [
+        ("left_click", point(desktop, "name")),
+        ("type", {"text": "Ada"}),
+        ("key", {"keys": "Left"}),
+        ("key", {"keys": "shift+Tab"}),
+        ("key", {"keys": "Tab"}),
+        ("key", {"keys": "Tab"}),
+        ("key", {"keys": "PageDown"}),
+        ("key", {"keys": "Enter"}),
+    ]
+    for tool, arguments in actions:
+        seen.append(pixels(getattr(desktop, tool)(**arguments).image))
+    again = start()
+    assert [pixels(getattr(again, t)(**a).image) for t, a in actions] == seen
+    assert len({*seen}) > 5
+
+
 def test_screenshots_are_small(start):
     assert len(start().screenshot().image) < 80_000
 

@@ -9,7 +9,15 @@ import os
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +40,9 @@ from .state import attributes_of, places_of
 CALL_SECONDS = 10.0  # a longer call ends the search for a flaw
 # The search ends after SECONDS if ENOUGH_ROWS rows were played, and after MOST_SECONDS.
 SECONDS, MOST_SECONDS, ENOUGH_ROWS = 4.0, 60.0, 8
-AT_ONCE = 8  # episodes that are played at the same time
+# Episodes that are played at the same time: more if they hardly need the processor
+AT_ONCE, MOST_AT_ONCE = 8, 20
+PROCESSOR = 1.0  # seconds that the episodes which are played at once may need of it
 CANDIDATES = 40  # the most parts of a text that are tried
 
 # The share of rows on which a policy must earn the full reward. Below, it may be luck: of
@@ -203,6 +213,11 @@ class Attempt(LocalEpisode):
         return texts, (await self.kept()).content if elsewhere else {}
 
     @property
+    def hung(self) -> bool:
+        """Whether a call, or the grade, took too long: others may have slowed it down."""
+        return self._session is not None and self._session.hung
+
+    @property
     def broken(self) -> str:
         """Why the policy's calls left no grade; "" if they left one.
 
@@ -257,6 +272,45 @@ class Clock:
         self.most_seconds = 0.0
 
 
+def places_for(seconds: float) -> int:
+    """How many episodes are played at once that need so many seconds of a processor each."""
+    return max(AT_ONCE, min(MOST_AT_ONCE, int(PROCESSOR / max(seconds, 0.001))))
+
+
+class _Places(asyncio.Semaphore):
+    """Places for the episodes that are played at once.
+
+    There are more once the first episodes have shown that they wait more than they work.
+    """
+
+    def __init__(self, places: int) -> None:
+        super().__init__(places)
+        self._places, self._left = places, places  # `_left` to be played before that
+        self._alone, self._used = asyncio.Lock(), sum(os.times()[:4])
+
+    def release(self) -> None:
+        super().release()
+        self._left -= 1
+        if self._left == 0 and self._places == AT_ONCE:
+            used = (sum(os.times()[:4]) - self._used) / self._places
+            for _ in range(places_for(used) - self._places):
+                self._places += 1
+                super().release()
+
+    @contextlib.asynccontextmanager
+    async def all(self) -> AsyncGenerator[None]:
+        """Every place, for an episode that is played alone."""
+        async with self._alone:
+            taken = self._places
+            for _ in range(taken):
+                await self.acquire()
+            try:
+                yield
+            finally:
+                for _ in range(taken):
+                    self.release()
+
+
 class FlawCheck:
     """The class, its rows, and the search for one flaw."""
 
@@ -291,7 +345,7 @@ class FlawCheck:
         self.writes = True  # whether texts may be put into arguments
         self.clock = Clock(seconds, most_seconds)
         self.at_once = 1 if "shared" in self.meant else AT_ONCE
-        self._free = asyncio.Semaphore(self.at_once)
+        self._free = _Places(self.at_once)
         self.flaw: Flaw | None = None
         self.played_rows: set[int] = set()  # in which this search had an episode
         self.is_late = False  # whether the clock left out a try
@@ -334,7 +388,7 @@ class FlawCheck:
         stop: Callable[[], bool] = lambda: False,
         *,
         rows: bool = False,
-        at_once: int = AT_ONCE,
+        at_once: int = MOST_AT_ONCE,
     ) -> list[R]:
         """Play tries, `at_once` at a time, until `stop`. Returns their results in order.
 
@@ -376,6 +430,10 @@ class FlawCheck:
         async with self._free, self.episode(row) as attempt:
             await attempt.play(calls)
             reward = await attempt.reward(answer)
+        if attempt.hung:
+            async with self._free.all(), self.episode(row) as attempt:
+                await attempt.play(calls)
+                reward = await attempt.reward(answer)
         if who == "" and self.flaw and self.flaw.blind:
             who = self.flaw.name
         if who:

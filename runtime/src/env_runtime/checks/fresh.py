@@ -16,9 +16,9 @@ from typing import Any
 
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
-from ..episode.tasks import solution_of, steps_of, task_of
+from ..episode.tasks import solution_of, task_of
 from ..episode.tools import tools_of
-from ..episode.types import REPLY, Row, Solution
+from ..episode.types import Row, Solution
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.episodes import LocalEpisode
 from ..project import Project, of_class
@@ -191,17 +191,12 @@ async def played(domain_class: type, plans: Plans) -> Played:
     tools = tools_of(domain_class, of_class(domain_class).served_tools())
     before, ended, limits = state_of(domain_class), [], Limits.read()
     for row, plan in plans:
-        outputs, solution = [], None
+        solution = None
         with contextlib.suppress(NoOracleError, RolloutError):
             solution = json.loads(json.dumps(solution_of(domain_class, row)))
         async with LocalEpisode(domain_class, task_of(row), tools, limits) as episode:
-            for name, arguments in steps_of(domain_class, plan):
-                if name == REPLY:
-                    answer = await episode.say(arguments["answer"])
-                else:
-                    answer = await episode.call(name, arguments)
-                outputs.append(answer.output if answer else "")
-            reward = await episode.reward(plan.answer)
+            answers, reward = await episode.carry_out(plan)
+        outputs = [answer.output for answer in answers]
         ended.append(Ended(outputs, reward, solution))
     return Played(ended, changed(before, state_of(domain_class)))
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,13 @@ from ..episode.types import Row, Solution
 from ..errors import FixableError, GateError, RolloutError
 from ..evaluation.rows import read_rows, shown
 from ..project import of_class
-from .attempts import AT_ONCE, FEWEST_ROWS, FlawCheck, TimeIsOverError, without_log
+from .attempts import (
+    FEWEST_ROWS,
+    FlawCheck,
+    TimeIsOverError,
+    places_for,
+    without_log,
+)
 from .rewards import GRADING, Earned
 from .runner import doing
 from .search import HIGH_FLOOR
@@ -109,13 +116,16 @@ def learn_shortcuts(
     made, whence = [], ""
     with without_log():
         try:
-            started = time.monotonic()
+            started, used = time.monotonic(), sum(os.times()[:4])
             asyncio.run(watch(check, rows[0]))
-            slow = (time.monotonic() - started) * FRESH / AT_ONCE > LONGEST
+            many = places_for(sum(os.times()[:4]) - used)
+            slow = (time.monotonic() - started) * FRESH / many > LONGEST
             if path and not slow and len(rows) < FRESH:
                 made, whence = _fresh(domain_class, path)
             rows = [*rows[:MOST_ROWS], *made]
             check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
+            if check.at_once > 1:  # else they share something
+                check.at_once = many
             learned = asyncio.run(learn(check, doing))
         except (FixableError, ValueError, TimeoutError, TimeIsOverError) as error:
             problem = str(error) or "a call takes too long"

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from collections.abc import Mapping
 from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from ..evaluation.policies import (
     FIXED_TURNS,
     NONSENSE,
     PLANS,
+    FixedPolicy,
     Turn,
-    fixed_policy,
     is_error,
     solution_for,
 )
@@ -29,6 +30,7 @@ from ..project import Project, here, of_class
 from .attempts import FEWEST_ROWS, MOST_SECONDS, SECONDS, without_log
 from .components import Components
 from .fresh import can_play, cause, played, playing
+from .long_files import Plans, play_here, served_rows
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .runner import Seen, Weak, doing
 from .search import find_flaws, floor_note, what_changes
@@ -152,28 +154,62 @@ class RolloutCheck(RewardCheck):
         self.client, self.project = client, of_class(domain_class)
         self.diversity = Diversity(self.project, rows, path)
         self.components = Components(domain_class)
+        self._solutions: Plans = {}
         # Whether the same calls must have the same results
         self.repeats = self.declared.deterministic
 
     def play(self, policy: str, index: int) -> Result:
-        """An episode of a row, counted from 0."""
-        row = self.rows[index]
-        tools = self.client.tools_in(row)
-        result = play(self.client, tools, row, fixed_policy(policy), FIXED_TURNS)
+        """An episode of a row, counted from 0, and another one of the first rows."""
+        result = self._play(policy, index)
+        if index < ROWS_TWICE and self.repeats:
+            result["again"] = self._play(policy, index)
+        return result
+
+    def _play(self, policy: str, index: int) -> Result:
+        row, plan = self.rows[index], self.plan(policy, index)
+        tools, played = self.client.tools_in(row), FixedPolicy(policy, lambda *_: plan)
+        result = play(self.client, tools, row, played, FIXED_TURNS)
         if reason := result.get("failure_reason"):
             raise RolloutError(f"the episode has no grade: {reason}")
         return {**result, "policy": policy}
 
+    def plan(self, policy: str, index: int) -> Solution:
+        """What a policy does in a row. The oracle is asked once.
+
+        Raises NoOracleError and RolloutError.
+        """
+        row = self.rows[index]
+        if policy != "oracle":
+            return PLANS[policy](row, self.client.tools_in(row))
+        if index not in self._solutions:
+            tools = self.client.tools_in(row)
+            self._solutions[index] = solution_for(row, tools, self.domain_class)
+        return self._solutions[index]
+
+    def known(self, policy: str, numbers: list[int]) -> Mapping[int, Result]:
+        """The results of most rows of a long file, which this process plays."""
+        own, served = self.declared, served_rows(self.rows, ROWS_TWICE)
+        if own.has_row_tools or own.models_without_answers or not self.repeats:
+            return {}
+        plans: Plans = {}
+        for index in numbers:
+            if index not in served:
+                # The server's error is told.
+                with contextlib.suppress(NoOracleError, RolloutError):
+                    plans[index] = self.plan(policy, index)
+        if not plans:
+            return {}
+        return play_here(self.domain_class, self.rows, policy, plans)
+
     def compare(self, index: int, result: Result) -> None:
-        """Play a row once more. Raises GateError if the same calls have other results."""
+        """Raise GateError if the same calls had other results the second time."""
         policy = result["policy"]
         self.components.note(self.place(index), policy, result)
         if policy == "nonsense":
             self.diversity.note_outcome(result)
-        if index < ROWS_TWICE and self.repeats:
-            again = self.play(policy, index)
-            if difference := _difference(result, again):
-                raise self._not_repeated(policy, index, *difference)
+        again = result.get("again")
+        if again and (difference := _difference(result, again)):
+            raise self._not_repeated(policy, index, *difference)
 
     def _not_repeated(
         self, policy: str, index: int, said: str, advice: str
@@ -181,7 +217,7 @@ class RolloutCheck(RewardCheck):
         """The error about calls that had other results the second time."""
         row = self.rows[index]
         calls = f"{self.place(index)}: the same calls of the policy {policy!r} {said}"
-        plan = PLANS[policy](row, self.client.tools_in(row))
+        plan = self.plan(policy, index)
         if why := cause(self.domain_class, [(row, plan)]):
             return GateError(f"{calls}. {why}")
         text = f"{calls}: {advice}, or write `deterministic = False` into the class"
@@ -199,10 +235,7 @@ class RolloutCheck(RewardCheck):
         """
         policy = "oracle" if known else "nonsense"
         numbers = self.solved()[:ROWS_ELSEWHERE]
-        plans = [
-            (row, PLANS[policy](row, self.client.tools_in(row)))
-            for row in (self.rows[number] for number in numbers)
-        ]
+        plans = [(self.rows[number], self.plan(policy, number)) for number in numbers]
         if not can_play(self.domain_class):
             return
         doing("plays rows in a fresh process")
@@ -223,7 +256,7 @@ class RolloutCheck(RewardCheck):
         if self.declared.replies or any(map(self.client.tools_in, self.rows)):
             return ""
         solutions = {
-            index: solution_for(self.rows[index], []).answer for index in self.solved()
+            index: self.plan("oracle", index).answer for index in self.solved()
         }
 
         def earns(index: int, text: str) -> bool:
@@ -290,7 +323,7 @@ class RolloutCheck(RewardCheck):
             row, place = self.rows[index], self.place(index)
             with naming_skeleton(self.domain_class, row, self.rows):
                 try:
-                    solution = solution_for(row, self.client.tools_in(row))
+                    solution = self.plan("oracle", index)
                 except NoOracleError:  # it would be the same for every row
                     raise
                 except RolloutError as error:
@@ -387,6 +420,14 @@ def _answers(items: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
+def _answer(output: Any) -> Any:
+    """A tool's answer without its image, however its JSON is spaced."""
+    with contextlib.suppress(ValueError, TypeError):
+        answer = json.loads(output)
+        return {**answer, "image": None}
+    return output
+
+
 def _difference(
     first: dict[str, Any], second: dict[str, Any]
 ) -> tuple[str, str] | None:
@@ -432,9 +473,10 @@ class Diversity:
 
     def note_outcome(self, result: dict[str, Any]) -> None:
         """Remember what the tools answered to the same calls, and the reward."""
-        outputs = [item.get("output") for item in result["response"]["output"]]
+        items = result["response"]["output"]
+        outputs = [item["output"] for item in items if "output" in item]
         self.answered |= any(text and not is_error(text) for text in outputs)
-        self.note(OUTCOME, [outputs, result["reward"]])
+        self.note(OUTCOME, [[*map(_answer, outputs)], result["reward"]])
 
     def note_line(self) -> str:
         """The gate's notes, on lines of their own.

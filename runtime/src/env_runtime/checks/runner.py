@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from ..command_line import add_parameters, new_parser, printable
+from ..command_line import add_parameters, new_parser, pace, printable
 from ..episode.declaration import declared
 from ..errors import FixableError, GateError, ToolError
 from ..files import raised
@@ -35,15 +36,36 @@ class Weak(Seen):
 
 # A gate says nothing for this long. Then it says what it does.
 QUIET_SECONDS = 10.0
-LONGEST_PAUSE = 60.0  # between two lines that no terminal overwrites
-
-# doing() notes here what the running gate does.
-_notes = [""]
+PAUSE = 20.0  # between two lines that no terminal overwrites
 
 
-def doing(text: str) -> None:
-    """Note what the running gate does, which is shown if the gate takes long."""
-    _notes[:] = [text]
+@dataclass
+class _Doing:
+    """What the running gate does, since when, and how many rows of it are done."""
+
+    text: str = ""
+    rows: int = 0
+    of: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+    def __str__(self) -> str:
+        if not self.of:
+            return self.text
+        seconds = time.monotonic() - self.since
+        return f"{self.text} {pace(self.rows, self.of, seconds)}"
+
+
+_now = _Doing()
+
+
+def doing(text: str, rows: int = 0, of: int = 0) -> None:
+    """Note what the running gate does, which is shown if the gate takes long.
+
+    `rows` are those that it has done, if it plays rows.
+    """
+    global _now  # a process runs one gate at a time
+    since = _now.since if text == _now.text else time.monotonic()
+    _now = _Doing(text, rows, of, since)
 
 
 @contextlib.contextmanager
@@ -57,10 +79,10 @@ def _progress(name: str) -> Generator[None]:
         begin, end = ("\r\x1b[K", "") if terminal else ("", "\n")
         while not ended.wait(pause):
             seconds = time.monotonic() - started
-            note = f": {_notes[0]}" if _notes[0] else ""
+            note = f": {_now}" if _now.text else ""
             line = f"{begin}{name} runs for {seconds:.0f} s{note}{end}"
             print(line, end="", file=sys.stderr, flush=True)
-            pause = 1 if terminal else min(2 * pause, LONGEST_PAUSE)
+            pause = 1 if terminal else PAUSE
         if terminal and pause == 1:
             print(begin, end="", file=sys.stderr, flush=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from PIL import Image, ImageDraw
@@ -27,6 +27,10 @@ _SELECTION = "#bfd7ff"
 _GREEN = "#15803d"
 
 _TASKBAR_HEIGHT = 40
+# Screens as PNG files by what they show: episodes of a task have most of theirs in common
+_SCREENS: dict[str, bytes] = {}
+_MOST_SCREENS = 300  # of about 10 KB
+
 _SMOOTH = 4  # shapes are drawn this much larger, then reduced: that smooths their edges
 
 
@@ -35,13 +39,23 @@ class Desktop(Form):
 
     def __init__(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         super().__init__(form, values)
-        self._backdrop = self._draw_backdrop()
+        self._layout = repr(form)
 
     def wait(self, seconds: float) -> None:
         """Do nothing: this desktop has no clock."""
 
     def screenshot(self) -> bytes:
         """The screen as a PNG file."""
+        texts = [(one.value, one.anchor, one.caret) for one in self.texts.values()]
+        place = self.focus, self.highlight, self.offset
+        shown = repr((self._layout, self.values, self.saved, texts, place))
+        if (png := _SCREENS.get(shown)) is None:
+            if len(_SCREENS) >= _MOST_SCREENS:
+                _SCREENS.clear()
+            png = _SCREENS[shown] = self._draw_png()
+        return png
+
+    def _draw_png(self) -> bytes:
         png = io.BytesIO()
         # A palette makes the file a third of the size and quicker to compress.
         palette = self._draw_screen().quantize(
@@ -62,7 +76,8 @@ class Desktop(Form):
             self._draw_list(screen, self.open)
         return screen
 
-    def _draw_backdrop(self) -> Image.Image:
+    @cached_property
+    def _backdrop(self) -> Image.Image:
         """The parts that never change: wallpaper, task bar and the window's frame."""
         width, height = self.layout["screen"]
         window = Box(*self.layout["window"])

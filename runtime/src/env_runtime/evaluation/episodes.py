@@ -14,9 +14,9 @@ from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.names import episode_name
 from ..episode.session import Session
-from ..episode.tasks import validation_problem
+from ..episode.tasks import steps_of, validation_problem
 from ..episode.tools import ANSWER_TOOL, EMPTY, OVER, SAY_TOOL, Tool
-from ..episode.types import REPLY, Calls, Task
+from ..episode.types import REPLY, Calls, Solution, Task
 from ..settings import Limits
 
 # Why a call was not made, or did not end.
@@ -51,6 +51,9 @@ class LocalEpisode:
     tools: dict[str, Tool]  # that a policy may call
     limits: Limits = field(default_factory=Limits.read)
     parameters: dict[str, Any] | None = None  # as of Episode
+    pinned: bool = (
+        False  # whether the loop's own thread may block: nothing bounds a call
+    )
 
     def __post_init__(self) -> None:
         if self.parameters is None and declared(self.domain_class).parameters:
@@ -82,7 +85,11 @@ class LocalEpisode:
             parameters=self.parameters,
             limits=self.limits,
         )
-        self._session = Session.of(self.domain_class, self.task, limits=self.limits)
+        self._session = (
+            Session(self.task, bool(self.task), limits=self.limits)
+            if self.pinned
+            else Session.of(self.domain_class, self.task, limits=self.limits)
+        )
         await self._session.start(make)
 
     @property
@@ -140,6 +147,20 @@ class LocalEpisode:
                 await self.say(arguments["answer"])
             else:
                 await self.call(name, arguments)
+
+    async def carry_out(self, plan: Solution) -> tuple[list[Answer], float]:
+        """Make a plan's calls, and say its messages. Returns what was answered, and the grade.
+
+        Raises like `say`.
+        """
+        answers = []
+        for name, arguments in steps_of(self.domain_class, plan):
+            if name == REPLY:
+                answer = await self.say(arguments["answer"])
+            else:
+                answer = await self.call(name, arguments)
+            answers.append(answer or Answer(""))
+        return answers, await self.reward(plan.answer)
 
     async def reward(self, answer: str = "") -> float:
         """The grade so far, within the class's reward_range. It is final after the end.

@@ -211,8 +211,13 @@ def about_view(view: View) -> set[str]:
 Edit = Callable[[str], str]
 
 
-def edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
+@functools.lru_cache(maxsize=20_000)  # each fold compares the same texts
+def edits_between(seen: str, right: str) -> tuple[tuple[str, Edit], ...]:
     """Small changes of a seen text that make the right one, and might make others."""
+    return (*_edits_between(seen, right),)
+
+
+def _edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
     cases: list[tuple[str, Edit]] = [
         ("in lower case", str.lower),
         ("in upper case", str.upper),

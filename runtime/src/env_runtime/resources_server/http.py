@@ -2,7 +2,8 @@
 
 RequestGuard checks the API token, foreign browser pages, and limits on each request.
 SessionCookies says which session a request is of. LargeBodies needs to know that: it
-has bodies parsed one after the other, and counts those of each session.
+has bodies parsed one after the other, and counts those of each session. ToolCalls is inside of
+FastAPI: it takes calls of tools past routing and dependencies, which cost more than most tools.
 
 They are plain ASGI. NeMo Gym's own layers use Starlette's BaseHTTPMiddleware, which costs
 more than the rest of a call.
@@ -11,6 +12,7 @@ more than the rest of a call.
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 import re
 import uuid
@@ -19,15 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import itsdangerous
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..auth import access_problem
 from ..gym_series import SESSION_ID_KEY
 from ..settings import Limits, ServerSettings
 from .cookies import NOT_FOR_SESSIONS, READ, SEEDED, cookie_refused
+from .endpoints import post_routes
 from .store import SessionStore, lost_because, remember
 from .verdict import lowest_verdict
 
@@ -381,3 +385,60 @@ def received(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return again
+
+
+# ---------------------------------------------------------------------- calls of tools
+
+
+class ToolCalls(BaseRoute):
+    """The route before all others. It takes each call that FastAPI would take as it is.
+
+    Every other request goes to the route that it would have without this one: so do calls
+    whose body FastAPI refuses, and its answer is the only one that there is.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._routes = {
+            route.path: route
+            for route in post_routes(app)
+            if hasattr(route.endpoint, "tool")
+            and not route.dependencies
+            and _first(app, route.path) is route
+        }
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        route = self._routes.get(scope["path"]) if scope["type"] == "http" else None
+        if route is None or scope["method"] != "POST" or scope.get("root_path"):
+            return Match.NONE, {}
+        types = (value for name, value in scope["headers"] if name == b"content-type")
+        if next(types, b"") != b"application/json":
+            return Match.NONE, {}
+        return Match.FULL, {
+            "endpoint": route.endpoint,
+            "path_params": {},
+            "route": route,
+        }
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route, parts, more = scope["route"], list[bytes](), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":  # nobody reads the answer
+                raise HTTPException(400, "There was an error parsing the body")
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+        text = b"".join(parts)
+        try:
+            body = route.endpoint.tool.arguments.model_validate(json.loads(text))
+        except (ValueError, RecursionError):
+            await route.handle(scope, received(text, receive), send)
+            return
+        response = await route.endpoint(Request(scope, receive), body)
+        await response(scope, receive, send)
+
+
+def _first(app: FastAPI, path: str) -> BaseRoute | None:
+    """The route that answers a POST to a path."""
+    scope: Scope = {"type": "http", "method": "POST", "path": path, "headers": []}
+    found = (route for route in app.routes if route.matches(scope)[0] == Match.FULL)
+    return next(found, None)
