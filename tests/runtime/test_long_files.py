@@ -36,6 +36,13 @@ class Sums:
         return [("submit", {"number": task["a"] + task["b"] + task.get("off", 0)})]
 
 
+class Parts(Sums):
+    """Its reward has a component."""
+
+    def components(self) -> dict[str, float]:
+        return {"sum": self.reward()}
+
+
 class Awaited(Sums):
     async def submit(self, number: int) -> str:  # ty: ignore[incompatible-method-override]
         """Submit the sum."""
@@ -75,7 +82,7 @@ def run_gate(gate_client, tmp_path, monkeypatch):
         return session(self, *given)
 
     monkeypatch.setattr(Client, "session", counted)
-    none = rollout.find_flaws.__globals__["Looked"]("", False, {})
+    none = rollout.find_flaws.__globals__["Looked"]("", False, {}, {})
     monkeypatch.setattr(rollout, "find_flaws", lambda *_: none)
 
     def run(kind: type, rows: list[dict[str, Any]]) -> tuple[str, int]:
@@ -86,7 +93,7 @@ def run_gate(gate_client, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("kind", [Sums, Awaited])
+@pytest.mark.parametrize("kind", [Sums, Awaited, Parts])
 def test_the_server_plays_a_part_of_a_long_file(run_gate, kind):
     text, sessions = run_gate(kind, rows_of())
     assert text.startswith(f"{ROWS} rows: the oracle earns 1.0, noop and nonsense 0.0")

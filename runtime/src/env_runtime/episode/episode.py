@@ -66,7 +66,7 @@ class Episode:
         self._kept_characters = 0
         own = declared(self.domain_class)
         self._has_reward, self._takes_answer = own.reward is not None, own.takes_answer
-        self._reward_range, self._has_parts = own.reward_range, own.has_components
+        self._reward_range, self.has_components = own.reward_range, own.has_components
         # A copy: /verify compares the task, which a constructor may change.
         task = read_task(self.domain_class, copied(self.task))
         models = self.models.parameters if self.models else {}
@@ -216,7 +216,7 @@ class Episode:
             return float(printed(self.calls, self.task.get("expected_output") or ""))
         arguments = [sendable(without_thinking(answer))] if self._takes_answer else []
         reward = await self._graded(arguments)
-        if self._has_parts and not (self.grade_problem or self.failure):
+        if self.has_components and not (self.grade_problem or self.failure):
             reward = await self._with_components(reward)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure

@@ -16,7 +16,6 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..episode.declaration import declared
 from ..episode.episode import Episode, adds_up
 from ..episode.names import session_name
 from ..episode.session import Session
@@ -97,7 +96,7 @@ def verdict(
         fields = VerifyResponse.model_fields
         extra |= {k: v for k, v in session.metrics.items() if k not in fields}
         failure, problem = episode.failure, problem or episode.grade_problem
-        if declared(store.domain_class).has_components:
+        if episode.has_components:
             # The reward is not the class's own if the policy seeded, or a verify of the
             # user's own changed it.
             adds = problem is None and adds_up(episode.components, reward)
