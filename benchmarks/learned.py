@@ -18,7 +18,8 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples/packages")]
 
 import runtime.rendered  # noqa: F401 - it makes a rendered game this process's project
 from env_runtime import project
@@ -26,7 +27,9 @@ from env_runtime.checks import attempts, learned
 from env_runtime.checks.search import find_flaws
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError
+from env_runtime.gymnasium import Action, TabularEpisode
 from env_runtime.project import here
+from mastermind import Mastermind
 
 ROWS, SEARCHED, SECONDS = 200, 20, 1000.0
 Task = dict[str, Any]
@@ -724,6 +727,34 @@ for dataset in ("leg_counting", "calendar_arithmetic", "shortest_path"):
     of_reasoning_gym(dataset)
 
 
+def seeds(prompt: str) -> Callable[[random.Random], Made]:
+    """Rows of an environment that draws its episode from a seed."""
+
+    def rows(rng: random.Random) -> Made:
+        while True:
+            yield prompt, {"seed": rng.randrange(10**6)}
+
+    return rows
+
+
+@kind(seeds("Bring the passenger to the destination."))
+class Taxi(TabularEpisode):
+    """Gymnasium's Taxi-v4: the best way, by value iteration."""
+
+    id = "Taxi-v4"
+    tool = "step"
+    render_mode = "ansi"
+    reward_range = (-500.0, 20.0)
+
+    def step(self, action: Action) -> str:
+        """Take one action, and see what follows."""
+        reward = self.take(action)
+        return f"{self.observation()} Reward: {reward:g}"
+
+
+kind(seeds("Find the code of four different digits from 1 to 6."))(Mastermind)
+
+
 # ------------------------------------------------------------------ the table
 
 
@@ -733,6 +764,8 @@ def look(name: str) -> bool:
     rng = random.Random(0)
     rows = []
     for prompt, task in made(rng):
+        if hasattr(domain_class, "observation"):
+            prompt += f"\n\n{domain_class(task).observation()}"
         rows.append(
             {"responses_create_params": {"input": prompt}, "ground_truth": [task]}
         )
