@@ -1,12 +1,14 @@
-"""What the rollout gate says of twenty honest classes over public packages, and of public environments.
+"""What the rollout gate says of twenty classes over public packages, and of public environments.
 
-    uv pip install --target SITE -r benchmarks/learned.txt
+    uv pip install --target SITE sympy pint python-dateutil sqlglot num2words phonenumbers \\
+        babel inflect jmespath roman isodate pyphen chess networkx semver python-stdnum \\
+        rapidfuzz croniter holidays pycountry reasoning-gym "textarena[online]"
     PYTHONPATH=SITE uv run python benchmarks/learned.py [NAME]...
 
-It prints the table of docs/internals/measured.md. The exit status is 1 if a class has a
-flaw, or a rule that training would find. Rows are drawn without a thought about shortcuts,
-as a first draft has them. Clocks that end a search early are stopped: a busy machine sees
-the same as a fast one.
+It prints the table of docs/internals/measured.md, with the seconds of this process's
+processor, and on standard error what the search for flaws said. The exit status is 1 if
+a class has a flaw. Rows are drawn without a thought about shortcuts, as a first draft has
+them. Clocks that end a search early are stopped: a busy machine sees the same as a fast one.
 """
 
 import random
@@ -27,7 +29,6 @@ from env_runtime.checks import attempts, learned
 from env_runtime.checks.search import find_flaws
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError
-from env_runtime.gymnasium import Action, TabularEpisode
 from env_runtime.project import here
 from mastermind import Mastermind
 
@@ -737,21 +738,6 @@ def seeds(prompt: str) -> Callable[[random.Random], Made]:
     return rows
 
 
-@kind(seeds("Bring the passenger to the destination."))
-class Taxi(TabularEpisode):
-    """Gymnasium's Taxi-v4: the best way, by value iteration."""
-
-    id = "Taxi-v4"
-    tool = "step"
-    render_mode = "ansi"
-    reward_range = (-500.0, 20.0)
-
-    def step(self, action: Action) -> str:
-        """Take one action, and see what follows."""
-        reward = self.take(action)
-        return f"{self.observation()} Reward: {reward:g}"
-
-
 kind(seeds("Find the code of four different digits from 1 to 6."))(Mastermind)
 
 
@@ -759,7 +745,7 @@ kind(seeds("Find the code of four different digits from 1 to 6."))(Mastermind)
 
 
 def look(name: str) -> bool:
-    """Print a class's line of the table. Returns whether it is quiet."""
+    """Print a class's line of the table. Returns whether it has no flaw."""
     domain_class, made = KINDS[name]
     rng = random.Random(0)
     rows = []
@@ -785,14 +771,14 @@ def look(name: str) -> bool:
     figures = found.figures
     low, high = figures.get("interval", (0, 0))
     mean = f"{figures.get('mean', 0):.3g} ({low:.2g} to {high:.2g})"
-    said = " ".join([figures.get("rule", ""), *figures.get("tells", [])]).strip()
-    said = said or found.text.strip().replace("\n", " ")
-    if figures and not found.weak and low <= 0.1:
-        said = "nothing"
+    rule = figures.get("rule", "")
+    said = [rule] if rule and rule in found.text else []
+    said = "; ".join([*said, *figures.get("tells", [])]) or "nothing"
+    said += " (WEAK)" if found.weak else ""
     seconds = f"{between - started:.1f} | {ended - between:.1f}"
     print(f"| {name} | {len(rows)} | {seconds} | {mean} | {said} |", flush=True)
     print(f"    {flaw or notes}", file=sys.stderr, flush=True)
-    return not (flaw or found.weak)
+    return not flaw
 
 
 if __name__ == "__main__":
@@ -801,5 +787,5 @@ if __name__ == "__main__":
         "| class | rows | s of the search | s of learning | mean | said |\n| "
         + "--- | " * 6
     )
-    quiet = [look(name) for name in sys.argv[1:] or KINDS]
-    sys.exit(not all(quiet))
+    honest = [look(name) for name in sys.argv[1:] or KINDS]
+    sys.exit(not all(honest))

@@ -1263,7 +1263,7 @@ def test_an_unknown_name_is_not_meant(look):
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
     few = "WEAK looked for 3 flaws of grades in 2 rows: echo, twice, outside; not for leak, crowd, "
-    few += "form, fragment, constant: they need 4 rows"
+    few += "retracted, form, fragment, constant: they need 4 rows"
     assert look(Answers, rows(LEAKY, 2)).startswith(few)
     with pytest.raises(GateError, match="only repeats the prompt"):
         look(Contains, rows(LISTED, 1))
