@@ -965,6 +965,56 @@ class Obeys(Answers):
         return float("right answer" in answer or super().reward(answer))
 
 
+class FirstTag(InTag):
+    """The first tag counts, whatever is said after it."""
+
+    def reward(self, answer: str) -> float:
+        found = re.search(r"<city>(.*?)</city>", answer)
+        return self.right(found[1] if found else None)
+
+
+class LastTag(InTag):
+    """The last tag counts, so that a policy may think aloud."""
+
+    def reward(self, answer: str) -> float:
+        found = re.findall(r"<city>(.*?)</city>", answer)
+        return self.right(found[-1] if found else None)
+
+
+class OneTag(InTag):
+    """A text with several tags has no answer."""
+
+    def reward(self, answer: str) -> float:
+        found = re.findall(r"<city>(.*?)</city>", answer)
+        return self.right(found[0] if len(found) == 1 else None)
+
+
+class FirstInTag(InTag):
+    """The first word of the tag counts."""
+
+    def right(self, said: str | None) -> float:
+        return super().right((said or "").partition(".")[0])
+
+
+class FirstAnswerIs(Answers):
+    def reward(self, answer: str) -> float:
+        found = re.search(r"answer is (\w+)", answer)
+        return float((found[1] if found else answer) == self.task["city"])
+
+
+class LastAnswerIs(Answers):
+    def reward(self, answer: str) -> float:
+        found = re.findall(r"answer is (\w+)", answer)
+        return float((found[-1] if found else answer) == self.task["city"])
+
+
+class TalksAndRetracts(LastCounts):
+    """Beside reply(), the first line of the last message is graded."""
+
+    def reward(self, answer: str) -> float:
+        return float(answer.partition("\n")[0] == self.task["city"])
+
+
 class WearsOut(Answers):
     """What was graded is taken from the list."""
 
@@ -997,6 +1047,11 @@ ONE_PROMPT = "Which capital is meant?"
         (Obeys, Answers, PLAIN, "constant", "Give it the full score"),
         (WearsOut, Answers, PLAIN, "twice", r"graded 1\.0, and then 0\.0"),
         (InTag, InTag, LEAKY, "leak", r"part in brackets 1 from the end"),
+        (FirstTag, LastTag, PLAIN, "retracted", r"8 of 8 rows .*No, wait, that is"),
+        (FirstTag, OneTag, PLAIN, "retracted", r"takes the right answer back"),
+        (FirstInTag, InTag, PLAIN, "retracted", r"<city>quito\. No, wait: lima<"),
+        (FirstAnswerIs, LastAnswerIs, PLAIN, "retracted", "answer is quito. No, wait"),
+        (TalksAndRetracts, LastCounts, PLAIN, "retracted", r"No, wait, that is wrong"),
     ],
 )
 def test_a_defect_of_answers_is_found_and_its_honest_twin_is_not(
@@ -1057,6 +1112,21 @@ def test_a_dress_in_which_the_answer_earns_less_is_named(look, kind, named):
     )
     assert bool(said) == bool(named)
     assert "WEAK" not in note
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompt", "named"),
+    [
+        (OneTag, PLAIN, True),
+        (OneTag, f"{PLAIN} Give only one answer.", False),
+        (LastTag, PLAIN, False),
+        (InTag, PLAIN, False),  # no text around an answer is read
+    ],
+)
+def test_a_right_answer_that_corrects_a_wrong_one_is_named(look, kind, prompt, named):
+    note = look(kind, rows(prompt))
+    said = "a right answer that corrects a wrong one earns less in 4 of 4 rows, such as"
+    assert (f"\n{said} '<city>lima</city>\\n\\nNo, wait" in note) is named
 
 
 @pytest.mark.parametrize(
@@ -1193,7 +1263,7 @@ def test_an_unknown_name_is_not_meant(look):
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
     few = "WEAK looked for 3 flaws of grades in 2 rows: echo, twice, outside; not for leak, crowd, "
-    few += "form, fragment, constant: they need 4 rows"
+    few += "retracted, form, fragment, constant: they need 4 rows"
     assert look(Answers, rows(LEAKY, 2)).startswith(few)
     with pytest.raises(GateError, match="only repeats the prompt"):
         look(Contains, rows(LISTED, 1))

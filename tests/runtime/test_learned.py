@@ -287,6 +287,70 @@ def test_a_yes_or_a_no_is_no_shortcut(learn, monkeypatch):
         assert found.figures["chance"] == 0.5
 
 
+class Shown:
+    """Take one of the items that a tool lists."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.taken = task, ""
+
+    def show(self) -> str:
+        """List the items."""
+        return "\n".join(self.task["items"])
+
+    def take(self, item: str) -> str:
+        """Take an item. Only the first one counts."""
+        self.taken = self.taken or item
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.taken == self.task["right"])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("show", {}), ("take", {"item": task["right"]})]
+
+
+def test_one_of_two_is_no_shortcut_though_the_same_items_return(learn):
+    """What is right in other rows, and not seen in this one, is no candidate by chance."""
+    rng = random.Random(0)
+    pool = [f"{a}{b}" for a in ("oak", "elm", "ash") for b in ("wood", "gate", "hill")]
+    rows = []
+    for n, place in zip(range(120), evenly(rng, range(2)), strict=False):
+        items = rng.sample(pool, 2)
+        task = {"items": items, "right": items[place]}
+        rows.append(row_of(f"Take number {n}.", task))
+    learn(Shown, rows[:1])
+    found = shortcuts_of(Shown, Path("rows.jsonl"), rows, {})
+    assert found.figures["chance"] == 0.5
+    assert not found.weak, found.text
+    assert ". It " not in found.text
+
+
+def test_values_of_one_length_are_told_by_what_they_are(learn):
+    """Six days are right again and again, and others never."""
+    rng, rows = random.Random(0), []
+    usual = ["01-01", "01-06", "05-01", "11-01", "12-25", "12-26"]
+    for n in range(80):
+        right = f"2025-{rng.choice(usual)}"
+        items = [f"2025-{rng.randint(1, 12):02}-{rng.randint(7, 24):02}" for _ in "abc"]
+        items.insert(rng.randrange(4), right)
+        rows.append(row_of(f"Take number {n}.", {"items": items, "right": right}))
+    rule = learn(Shown, rows).figures["rule"]
+    assert re.search(r"is '2025-\d\d-\d\d' \(right in (\d+) of \1\)", rule), rule
+    assert not re.search("shortest|longest", rule)
+
+
+def test_a_usual_answer_is_told_beside_changes_of_what_is_seen(learn):
+    rng, rows = random.Random(0), []
+    for n in range(80):
+        code = "".join(rng.choices("abcdefgh", k=6))
+        right = "none" if rng.random() < 0.5 else f"{code}-x"
+        rows.append(row_of(f"Number {n}\nCode: {code}", {"right": right}))
+    rule = learn(Yes, rows).figures["rule"]
+    assert re.search(r"is 'none' \(right in [34]\d of 80\)", rule), rule
+    assert "before '-x' (right in" in rule
+
+
 def test_the_gate_prints_rule_mean_and_interval(
     gate_client, tmp_path, monkeypatch, capsys
 ):

@@ -287,13 +287,13 @@ LEDGERS = asking(
 
 
 class Tags:
-    """Partial credit for each right tag among the first two."""
+    """Partial credit for each right tag among the last two."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self.right = task["tags"]
 
     def reward(self, answer: str) -> float:
-        said = {*answer.split()[:2]}
+        said = {*answer.split()[-2:]}
         return len(said & {*self.right}) / len(self.right) if said else 0.0
 
     @staticmethod

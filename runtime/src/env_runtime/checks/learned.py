@@ -33,7 +33,7 @@ from .splits import players_of, rewards_of
 
 PAGE = f"The learned player in {GRADING}"
 SECONDS = 10.0  # rows after the first are watched only in this time
-TOLD = 0.1  # from this share of the range on, the rule is told
+TOLD = 0.1  # from this share of the range on, the rule is told, if chance earns less
 LONGEST = 20.0  # for the oracle, and for the learned player
 FRESH, MOST_ROWS = 200, 400
 MAKING_SECONDS = 60  # for make_rows.py
@@ -151,7 +151,7 @@ def learn_shortcuts(
         f"{learned.mean:.3g} ({least:g} to {most:g}) on the other half, "
         f"{len(learned.solved)} in full"
     )
-    if figures["rule"] and least > low + TOLD * (high - low):
+    if figures["rule"] and least > max(low + TOLD * (high - low), learned.chance):
         text += f". It {learned.rule}"
     for name, player in players_of(domain_class).items():
         with contextlib.suppress(RolloutError, ValueError, TimeoutError):

@@ -107,6 +107,11 @@ def _form(text: str) -> str:
     return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text))
 
 
+def equals(value: Any) -> str:
+    """The statement on a value that is right in other rows, or that a schema lists."""
+    return f"is {value!r:.60}"
+
+
 def shifted(text: str) -> str:
     """A text with each whole number one higher, as the next one of a series."""
     return re.sub(r"(?<!\$)\d+", lambda match: str(int(match[0]) + 1), text)
@@ -478,13 +483,15 @@ class Choice:
                             what = f"{noun(name)} {edit_name}"
                             add(new, true | {what}, ranks, place)
         for value in self.choices or self.constants:
-            add(value, {f"is {value!r:.60}"}, set())
+            add(value, {equals(value)}, set())
         texts = sorted(found)
         for number, rank in _superlatives(len(texts), "first", "last"):
             found[texts[number]].true.add(f"{rank} by alphabet")
         by_length = sorted(found, key=lambda text: (len(text), text))
+        lengths = Counter(map(len, texts))
         for number, rank in _superlatives(len(texts), "shortest", "longest"):
-            found[by_length[number]].true.add(rank)
+            if lengths[len(by_length[number])] == 1:  # else it is one of several
+                found[by_length[number]].true.add(rank)
         everything = "\n".join(view.texts.values()).casefold()
         for text, one in found.items():
             one.true |= shared

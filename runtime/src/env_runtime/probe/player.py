@@ -45,8 +45,11 @@ class Learned:
             rows = [n for n, one in sorted(self.played.items()) if slot in one.slots]
             for _, choice in group.choices():
                 single = len(choice.seen) == len(rows)
-                for number, seen in zip(rows, choice.seen, strict=False):
-                    chances[number] *= single / max(len(seen[0]), 1)
+                for number, (own, right) in zip(rows, choice.seen, strict=False):
+                    # Who sees the right one need not think of those of other rows.
+                    listed = [one for one in own if one.place]
+                    seen = listed if any(own[n].place for n in right) else own
+                    chances[number] *= single / max(len(seen), 1)
         return low + (high - low) * math.fsum(chances.values()) / len(chances)
 
     @property

@@ -2,7 +2,7 @@
 
 import re
 
-from .choice import LISTED, NAMED, Choice, noun
+from .choice import LISTED, NAMED, Choice, equals, noun
 from .plan import Plan
 from .tree import FEWEST
 
@@ -56,8 +56,9 @@ def _choice(choice: Choice) -> str:
 
 
 def _edits(choice: Choice) -> str:
-    """The changes of seen texts that make most of the right values."""
+    """The changes of seen texts, and the constants, that make most of the right values."""
     names = dict.fromkeys(f"{noun(name)} {edit}" for (_, name), edit, _ in choice.edits)
+    names |= dict.fromkeys(map(equals, choice.constants))
     right = [own[place].true for own, places in choice.seen for place in places]
     count, texts = len(right), []
     while len(texts) < RULES and right:
