@@ -502,7 +502,7 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.9.1")
+    git(releases, "tag", f"v{MAJOR}.{MINOR}.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
