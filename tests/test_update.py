@@ -636,7 +636,7 @@ def test_updates_as_pull_requests(releases, project, tmp_path):
     commit(project)
     workflow = Workflow(project, tmp_path)
     assert "template-update" not in git(workflow.origin, "branch")
-    release(releases, "v0.10.0", {f"template/{view}.jinja": first})
+    release(releases, f"v{NEXT}", {f"template/{view}.jinja": first})
     listed = f"- {view}: yours in lines 2 to 2, the template's in lines 4 to 4\n"
     assert listed in workflow.run()
     assert (
@@ -645,9 +645,10 @@ def test_updates_as_pull_requests(releases, project, tmp_path):
     )
     conflict = workflow.head()
     # Nobody resolves it before the next release.
+    after_next = f"{MAJOR}.{int(MINOR) + 2}.0"
     release(
         releases,
-        "v0.11.0",
+        f"v{after_next}",
         {"template/nemo_gym/rollout.py.jinja": ("Play task rows", "Play rows")},
     )
     assert listed in workflow.run(pull_request="7")
@@ -664,7 +665,7 @@ def test_updates_as_pull_requests(releases, project, tmp_path):
     assert "No conflicts." in workflow.run(pull_request="7")
     updated = workflow.checkout("template-update")
     assert "See rollouts" in (updated / view).read_text()
-    assert "_commit: v0.11.0" in (updated / ".copier-answers.yml").read_text()
+    assert f"_commit: v{after_next}" in (updated / ".copier-answers.yml").read_text()
     last = workflow.head()
     workflow.run(pull_request="7")  # there is no later release
     assert workflow.head() == last
