@@ -405,7 +405,7 @@ ASKED = {
             category=lambda n: ["KT", "BR"][n % 2],
         ),
         "the expected answer may be category, such as 'KT', or target_scores",
-        2,
+        1,
     ),
     "templates of prompts": Asked(
         rows(

@@ -36,6 +36,7 @@ from typing import Any
 from .notation import (
     Quantity,
     boxes_in,
+    last_box,
     may_be_unit,
     normal,
     number_in,
@@ -190,8 +191,8 @@ class Text(_Boxed[str]):
 def _unboxed(expected: Any) -> str:
     """An expected answer without the box that is around it in some data sets."""
     text = str(expected)
-    boxes = boxes_in(text)
-    return boxes[0] if text.strip() == "\\boxed{" + "".join(boxes) + "}" else text
+    box = last_box(text)
+    return box if box and text.strip() == f"\\boxed{{{box}}}" else text
 
 
 def _score(text: str, expected: str) -> float:

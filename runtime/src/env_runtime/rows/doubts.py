@@ -252,7 +252,11 @@ def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | Non
     return Doubt(
         f"the expected answer may be {topic}, such as {shown(looked._first(topic))!r}, or "
         f"{others[0]}, such as {shown(looked._first(others[0]))!r}",
-        tuple({"expected": name} for name in (topic, *others)),
+        tuple(
+            {"expected": name}
+            for name in (topic, *others)
+            if not isinstance(looked._first(name), Mapping)
+        ),
     )
 
 
