@@ -83,6 +83,60 @@ RIGHT = {
         earns=((0, "2p-3q^2"), (0, "2 p - 3 q^{2}"), (0, "$2p - 3q^2$")),
         nothing=((0, "2p-3q"),),
     ),
+    "brackets around each answer": Right(
+        rows(8, question=ask, answer=lambda n: f"[jug {n}, pot]"),
+        ("each has brackets around it",),
+        earns=((1, "jug 1, pot"), (1, "[jug 1, pot]")),
+        nothing=((1, "jug 2, pot"),),
+    ),
+    "brackets around a number in a list": Right(
+        rows(8, question=ask, answer=lambda n: [f"[{n + 0.25}]"]),
+        earns=((1, "1.25"), (1, "[1.25]")),
+        nothing=((1, "2"),),
+    ),
+    "the word answer before each answer": Right(
+        rows(8, question=ask, answer=lambda n: [f"A: jug {n}", f"A: the jug {n}"]),
+        ("each has answer: before it",),
+        earns=((1, "jug 1"), (1, "the jug 1")),
+        nothing=((1, "jug 2"),),
+    ),
+    "letters that the messages explain": Right(
+        rows(
+            12,
+            input=lambda n: [
+                {"role": "system", "content": "Answer Y or N."},
+                {"role": "user", "content": f"Does jug {n} stand here?"},
+            ],
+            ideal=lambda n: "NY"[n % 2],
+        ),
+        ("A. N", "B. Y"),
+        earns=((0, "N"), (1, "Y"), (1, "B")),
+        nothing=((0, "Y"),),
+    ),
+    "comments before the names of the columns": Right(
+        "# version=1.2, made by hand\n# for tests\n"
+        + table(",", ("question", "answer"), *((ask(n), f"jug {n}") for n in range(6))),
+        ("looked at 6 questions", "line 4):"),
+        earns=((0, "jug 0"),),
+        kind="csv",
+    ),
+    "a title before the names of the columns": Right(
+        '"Please, do not share",,\n,,\n'
+        + table(
+            ",",
+            ("id", "question", "answer"),
+            *((f"q{n}", ask(n), f"jug {n}") for n in range(6)),
+        ),
+        ("looked at 6 questions", "line 4):"),
+        earns=((0, "jug 0"),),
+        kind="csv",
+    ),
+    "a name with # of the first column": Right(
+        table("\t", ("#question", "answer"), *((ask(n), f"jug {n}") for n in range(6))),
+        ("looked at 6 questions",),
+        kind="tsv",
+        options=("--prompt", "{#question}"),
+    ),
     "spellings of one answer in a list": Right(
         rows(6, question=ask, answer=lambda n: [f"the jug {n}", f"jug {n}"]),
         ("grader: text",),
@@ -334,6 +388,70 @@ def native(asked, **task):
 
 
 ASKED = {
+    "letters of several options in the questions": Asked(
+        rows(
+            8,
+            question=lambda n: f"{ask(n)}\nA. jug\nB. mug {n}\nC. pot\nD. vat",
+            answer=lambda n: ["A", "ACD", "BD", "C"][n % 4],
+        ),
+        "answer has the letters of several options, such as 'ACD'",
+        2,
+    ),
+    "a topic beside scores of options": Asked(
+        rows(
+            12,
+            input=lambda n: f"{ask(n)}\nA. jug\nB. mug {n}",
+            target_scores=lambda n: {"A": 1, "B": n % 2},
+            category=lambda n: ["KT", "BR"][n % 2],
+        ),
+        "the expected answer may be category, such as 'KT', or target_scores",
+        1,
+    ),
+    "templates of prompts": Asked(
+        rows(
+            6,
+            prompt=lambda n: f"{n}. {{question}} Which of them is it?",
+            answer=lambda n: f"form {n}",
+        ),
+        "have a place such as {question}, which no record fills",
+    ),
+    "a topic of what asks nothing": Asked(
+        rows(
+            6,
+            template=lambda n: f"The jug {n} of the cellar is",
+            category=lambda n: f"jug {n % 5}",
+        ),
+        "ask nothing",
+    ),
+    "objects that a question may be about": Asked(
+        rows(
+            6,
+            question=ask,
+            store=lambda n: [{"key": f"shelf {n}", "value": f"{JUGS} It is {n}."}],
+            answer=lambda n: f"pot {n}",
+        ),
+        "whether store belongs to the prompt is not clear: it has objects or lists",
+        2,
+    ),
+    "hashes and their kind": Asked(
+        rows(
+            12,
+            ref=lambda n: f"sha1:{n}e9f01ab{n}",
+            category=lambda n: ["big", "odd"][n % 2],
+        ),
+        "which column is the prompt is not clear",
+        1,
+    ),
+    "names of constants": Asked(
+        rows(
+            6,
+            question=ask,
+            marker=lambda n: ["LEAKED", "SENT_OUT", "DROPPED", "TAKEN"][n % 4],
+            answer=lambda n: f"pot {n}",
+        ),
+        "whether marker belongs to the prompt is not clear: it has names",
+        2,
+    ),
     "a list of texts": Asked(
         rows(6, question=ask, answer=lambda n: [f"ash {n}", f"elm {n}"]),
         "whether one of them is enough, all are wanted, or all in this order",
@@ -580,6 +698,13 @@ def test_two_columns_of_answers_are_compared_in_linear_time(written):
     assert time.process_time() - start < 10
 
 
+def test_texts_that_may_ask_nothing_are_looked_at_in_linear_time(written):
+    found = rows(1500, text=lambda n: f"{ask(n)} {JUGS}", answer=lambda n: f"jug {n}")
+    source, started = source_of(Asked(found, "")), time.process_time()
+    written(source)
+    assert time.process_time() - started < 10
+
+
 def test_a_date_of_a_parquet_file_is_a_date(written):
     found = rows(6, question=ask, answer=lambda n: datetime(2021, 3, n + 1))
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(found), "../data.parquet")
@@ -614,6 +739,13 @@ def test_the_gate_writes_golds_as_people_do(gold):
     check_written([row], solutions, lambda _, text: Text(gold).reward(text) == 1.0)
     with pytest.raises(GateError, match="earns less"):
         check_written([row], solutions, lambda _, text: gold in text)
+
+
+def test_a_gold_in_a_box_is_what_is_in_it():
+    grader = Text("\\boxed{n\\sin t}")
+    assert grader.reward("\\boxed{n \\sin t}") == 1.0
+    assert grader.reward(grader.solution()) == 1.0
+    assert grader.reward("\\boxed{t}") == 0.0
 
 
 EARLIER = """

@@ -36,6 +36,7 @@ from typing import Any
 from .notation import (
     Quantity,
     boxes_in,
+    last_box,
     may_be_unit,
     normal,
     number_in,
@@ -148,7 +149,7 @@ class Number(_Boxed[Fraction]):
 class Text(_Boxed[str]):
     r"""A short text in \boxed{}, compared without case, quotes and a leading article.
 
-    `expected` is a text, or several of which one is enough. LaTeX may be spelled and spaced
+    `expected` is a text, or several of which one is enough, with or without a box. LaTeX may be spelled and spaced
     in other ways, as in \frac12 and \frac{1}{2}, and a number without a unit as Number reads
     it. Of a number with a unit, such as 9 pears or 9 (pears), the number alone is enough.
     With `partial`, another text earns the F1 score of its words.
@@ -158,7 +159,9 @@ class Text(_Boxed[str]):
         self, expected: str | float | Iterable[Any], *, partial: bool = False
     ) -> None:
         several = isinstance(expected, Iterable) and not isinstance(expected, str)
-        self._texts = [str(text) for text in ([*expected] if several else [expected])]
+        self._texts = [
+            _unboxed(text) for text in ([*expected] if several else [expected])
+        ]
         self._partial = partial
         if not self._texts or not all(map(normal, self._texts)):
             raise ValueError(f"expected texts that are not empty, got {expected!r:.80}")
@@ -183,6 +186,13 @@ class Text(_Boxed[str]):
 
     def _parse(self, box: str) -> str | None:
         return normal(box) or None
+
+
+def _unboxed(expected: Any) -> str:
+    """An expected answer without the box that is around it in some data sets."""
+    text = str(expected)
+    box = last_box(text)
+    return box if box and text.strip() == f"\\boxed{{{box}}}" else text
 
 
 def _score(text: str, expected: str) -> float:

@@ -56,6 +56,7 @@ CODE = re.compile(
 EQUATION = re.compile(
     r"[\s\d.,()+*/=%^xXyN-]*\d\s*[-+*/^%]\s*[(\d][\s\d.,()+*/=%^xXyN-]*"
 )
+CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
 CLAIMS = ("claim", "statement", "hypothesis")
 # A form of answers that a prompt may ask for
 FORM = re.compile(
@@ -211,6 +212,7 @@ class Chooser(Golds):
                 not prompt
                 and len(others) == 1
                 and not OPTION.fullmatch(folded(others[0]))
+                and self._share(self._values(Path(others[0])), is_read) > 0.5
             ):
                 prompt, why = f"{{{others[0]}}}", "the only other column"
             named = self._named(PROMPTS)
@@ -364,6 +366,10 @@ class Chooser(Golds):
         if not is_context and words & {*ABOUT}:
             return "about the record"
         if not is_context and not is_text:
+            is_long = median([len(as_text(v).split()) for v in values] or [0]) > SHORT
+            if is_long and any(isinstance(v, list | Mapping) for v in values):
+                why = "it has objects or lists, which the question may be about"
+                return self._may_belong(column, why, values)
             return "no text"
         texts = [as_text(value) for value in values]
         main = [
@@ -402,6 +408,8 @@ class Chooser(Golds):
         if not is_long and self._decides(column):
             why = "each of its values has one answer"
             return self._may_belong(column, why, texts)
+        if self._share(texts, CONSTANT.fullmatch) > 0.5:
+            return self._may_belong(column, "it has names, as of constants", texts)
         if self._leaks(column):
             why = "it holds the answer, as a passage or as an explanation"
             return self._may_belong(column, why, texts)
@@ -523,6 +531,11 @@ class Chooser(Golds):
                 f"{count} of {answers.total()} answers are {most!r}: a policy that always says "
                 "so earns as much"
             )
+
+
+def is_read(text: Any) -> bool:
+    """Whether a text is one to read, and not a number or a hash."""
+    return re.fullmatch(r"[\x21-\x7e]*\d[\x21-\x7e]*", as_text(text).strip()) is None
 
 
 def is_equation(text: str) -> bool:

@@ -128,6 +128,9 @@ PROGRAM = re.compile(
 MIDNIGHT = r"(?<=\d{4}-\d\d-\d\d)[ T]00:00:00(?:\.0+)?(?:Z|\+00:00)?"
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
+# Marks around each of the short answers, and the whole of which earns, too
+MARKED = {"answer: before it": r"(?is)^(?:the )?(?:(?:final )?answer|a)\s*:\s*(.+)$"}
+MARKED["brackets around it"] = r"(?s)^\[\s*([^\[\]]+?)\s*\]$"
 BEFORE["answer:"] = r"(?i)answer\s*(?:is\s*:?|:)\s*(.+)"
 
 
@@ -138,6 +141,7 @@ class Looked:
         """`command` is what the user ran, for messages that complete it."""
         self.records, self.command = records, command
         self.native = "responses_create_params" in records[0]  # NeMo Gym's own rows
+        self._looked_at: tuple[list[Record], list[str]] = [], []
         self.plan = Draft()
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
@@ -149,11 +153,15 @@ class Looked:
     @property
     def columns(self) -> list[str]:
         """The columns that have a value in a record."""
-        found = {name: False for record in self.records for name in record}
-        for record in self.records:
-            for name, value in record.items():
-                found[name] = found[name] or not is_empty(value)
-        return [name for name, has_value in found.items() if has_value]
+        records, columns = self._looked_at
+        if records is not self.records:
+            found = {name: False for record in self.records for name in record}
+            for record in self.records:
+                for name, value in record.items():
+                    found[name] = found[name] or not is_empty(value)
+            columns = [name for name, has_value in found.items() if has_value]
+            self._looked_at = self.records, columns
+        return columns
 
     def _doubt(self, problem: str, *choices: dict[str, str]) -> None:
         """Raise RolloutError with a command for each way to go on."""

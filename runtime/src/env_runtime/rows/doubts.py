@@ -40,7 +40,10 @@ from .columns import (
     words_in,
 )
 from .fields import LETTERS, as_text, listed_in, names_in, parsed
-from .plan import ALIASES, Unfit, shown
+from .plan import ALIASES, Unfit, message_key, shown
+
+# The place of a name in a template, and not a group of LaTeX
+PLACE = re.compile(r"(?<![\\\w^_}\]$#{])\{[A-Za-z][A-Za-z_]{2,}\}(?!\})")
 
 
 class OwnGrade(RolloutError):
@@ -68,6 +71,18 @@ class Asking(Looked):
                 if doubt.own:
                     raise OwnGrade(doubt.problem)
                 self._doubt(doubt.problem, *doubt.ways)
+
+    def asked(self, record: Mapping[str, Any]) -> str:
+        """All that a record asks, with what is before the question."""
+        plan = self.plan
+        if not plan.is_chat:
+            return plan.question(record)
+        parts = [message.get(message_key(message)) for message in record[plan.prompt]]
+        return "\n".join(map(as_text, parts[: -1 if plan.answered else None]))
+
+    def ways(self, more: str) -> list[dict[str, str]]:
+        """The command that says more in the prompt; none for messages."""
+        return [] if self.plan.is_chat else [{"prompt": f"{self._template()} {more}"}]
 
 
 DOUBTS: dict[str, list[Callable[..., Doubt | None]]] = {}
@@ -152,6 +167,18 @@ def numbers_without_words(looked: Asking, asked: list[str]) -> Doubt | None:
 
 
 @at("prompts")
+def places_that_nothing_fills(looked: Asking, asked: list[str]) -> Doubt | None:
+    found = [PLACE.search(text) for text in asked]
+    places = [match[0] for match in found if match]
+    if len(places) <= 0.5 * len(asked):
+        return None
+    return Doubt(
+        f"{len(places)} of {len(asked)} prompts, such as {shown(asked[0])!r}, have a place such as "
+        f"{places[0]}, which no record fills: they are templates. Write the prompts into a file"
+    )
+
+
+@at("prompts")
 def one_question_with_several_answers(looked: Asking, asked: list[str]) -> Doubt | None:
     """A column that is left out tells the records apart that ask the same."""
     plan = looked.plan
@@ -217,14 +244,19 @@ def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | Non
     others = [
         name
         for name in columns
-        if not words_in(name) & {*ABOUT} and is_texts(looked._first(name))
+        if words_in(name) & {*EXPECTED} - {*ABOUT}
+        or (not words_in(name) & {*ABOUT} and is_texts(looked._first(name)))
     ]
     if folded(topic) not in ("intent", "category") or not others:
         return None
     return Doubt(
         f"the expected answer may be {topic}, such as {shown(looked._first(topic))!r}, or "
         f"{others[0]}, such as {shown(looked._first(others[0]))!r}",
-        tuple({"expected": name} for name in (topic, *others)),
+        tuple(
+            {"expected": name}
+            for name in (topic, *others)
+            if not isinstance(looked._first(name), Mapping)
+        ),
     )
 
 
@@ -245,18 +277,38 @@ def a_letter_and_an_option(looked: Asking, said: list[str]) -> Doubt | None:
 def letters_that_stand_for_something(looked: Asking, said: list[str]) -> Doubt | None:
     if not stand_for_something(said):
         return None
-    labels = sorted({*said})
-    if looked.asked_for and all(
-        re.search(rf"(?<!\w){re.escape(label)}(?!\w)", looked.plan.prompt)
-        for label in labels
-    ):
+    labels, plan = sorted({*said}), looked.plan
+    named = [re.compile(rf"(?<!\w){re.escape(label)}(?!\w)") for label in labels]
+    asked = [plan.prompt] if looked.asked_for else map(looked.asked, looked.records)
+    if looked._share(asked, lambda text: all(n.search(text) for n in named)) >= FIT:
         return None
     meant = ", ".join(f"{label} for ..." for label in labels)
+    how = ", as in the first command. The second is for prompts"
+    how = "s. This command is for prompts" if plan.is_chat else how
     return Doubt(
         f"{looked.plan.expected.column} is one of {', '.join(labels)}, and nothing says what they "
-        "mean: say it in the prompt, as in the first command. The second is for prompts "
-        "that do",
-        ({"prompt": f"{looked._template()} Answer {meant}."}, {"grader": "text"}),
+        f"mean: say it in the prompt{how} that do",
+        (*looked.ways(f"Answer {meant}."), {"grader": "text"}),
+    )
+
+
+@at("letters")
+def several_letters(looked: Asking, said: list[str]) -> Doubt | None:
+    """Golds are letters of one option, or of several, such as ABD."""
+    several = [text for text in said if len(text) > 1]
+    ascending = looked._share(
+        said, lambda t: re.fullmatch("[A-J]+", t) and list(t) == sorted({*t})
+    )
+    if not several or ascending < FIT or len(several) < 0.02 * len(said):
+        return None
+    texts = [*map(looked.plan.question, looked.records)]
+    if looked._share(texts, listed_in) <= 0.5:
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} has the letters of several options, such as "
+        f"{several[0]!r}. The first command wants all of them, and the second compares the "
+        "letters as they are",
+        ({"grader": "all"}, {"grader": "text"}),
     )
 
 
@@ -439,7 +491,7 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
         f"{expected.column} is one of {', '.join(sorted(values))}, and nothing says what they "
         "mean: say it in the prompt, as in the first command. The second is for numbers that "
         "the question asks for",
-        ({"prompt": f"{looked._template()} Answer {meant}."}, {"grader": "number"}),
+        (*looked.ways(f"Answer {meant}."), {"grader": "number"}),
     )
 
 
@@ -532,11 +584,15 @@ def statements(looked: Asking) -> Doubt | None:
     plan, name = looked.plan, folded(looked._main())
     if looked.asked_for or looked.native or plan.is_chat or plan.images:
         return None
+    shown_columns = looked._shown()  # looks at all records
     texts = [
-        "\n".join(as_text(record.get(column)) for column in looked._shown())
+        "\n".join(as_text(record.get(column)) for column in shown_columns)
         for record in looked.records
     ]
     told = [bool(_STATEMENT.fullmatch(t)) and not ASKS.search(t) for t in texts]
+    is_topic = folded(plan.expected.column) in ("intent", "category")
+    if is_topic and not any(map(ASKS.search, texts)):
+        told = [True]
     if name in QUESTIONS or sum(told) <= 0.5 * len(told):
         return None
     return Doubt(

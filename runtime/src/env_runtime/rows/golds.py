@@ -19,6 +19,7 @@ from .columns import (
     FEWEST,
     FIT,
     LABELS,
+    MARKED,
     MIDNIGHT,
     NO_ANSWER,
     OPTION,
@@ -39,8 +40,9 @@ from .columns import (
     words_in,
 )
 from .doubts import Asking, OwnGrade, are_letters, bare, none_in, stand_for_something
-from .fields import LETTERS, as_text, is_empty, lettered, listed_in, names_in
-from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
+from .fields import LETTERS as ALPHABET
+from .fields import as_text, is_empty, lettered, listed_in, names_in
+from .plan import BEST, FIRST, KEYS, LETTERS, LISTED, Options, Path, Unfit, shown
 from .records import Record
 
 # An option in a template, such as A. {first}
@@ -56,7 +58,7 @@ class Golds(Asking):
         """Find the options; the column that is asked for as `expected` is none."""
         plan, in_prompt = self.plan, names_in(self.plan.prompt)
         lettered = LETTERED.findall(plan.prompt)
-        if len(lettered) > 1 and LETTERS.startswith("".join(a for a, _ in lettered)):
+        if len(lettered) > 1 and ALPHABET.startswith("".join(a for a, _ in lettered)):
             paths = [Path(name) for _, name in lettered]
             plan.options = Options("columns", paths, listed=True)
             return
@@ -158,6 +160,8 @@ class Golds(Asking):
         else:
             plan.answered = plan.answered and plan.is_chat
             plan.expected = self._path(column)
+            if grader == "all" and self._are_letters(plan.expected):
+                plan.expected = plan.expected.then(LETTERS)
             plan.classes = tuple(self.records[0].classes.get(column, ()))
             if plan.options and plan.options.gold and not given:
                 plan.expected = plan.options.gold
@@ -173,6 +177,11 @@ class Golds(Asking):
             why = self._find_pattern() or why
         part = "the last \\boxed{}" if plan.boxed else plan.pattern
         self.reasons.append(f"expected: {column}{f'={part}' if part else ''} ({why})")
+
+    def _are_letters(self, path: Path) -> bool:
+        """Whether golds are letters of options, such as AC."""
+        letters = re.compile(r"[A-J]+(?:, ?[A-J])*")
+        return self._share(map(str, self._values(path)), letters.fullmatch) >= FIT
 
     def _gold(self, grader: str | None) -> tuple[str, str]:
         """The column of the gold, and why. Raises RolloutError for two that differ."""
@@ -263,7 +272,10 @@ class Golds(Asking):
     def _find_pattern(self) -> str:
         """Find the short answer in long golds. Returns why, "" if the whole is one."""
         plan = self.plan
-        texts = self._values(plan.expected)
+        values = self._values(plan.expected)
+        texts = [
+            v for each in values for v in (each if isinstance(each, list) else [each])
+        ]
         if not all(isinstance(text, str) for text in texts):
             return ""
         if self._share(texts, is_number) >= FIT:
@@ -272,6 +284,12 @@ class Golds(Asking):
             plan.pattern = rf"^(.*?)(?:{MIDNIGHT})?$"
             return "dates, without the time that pandas gave them"
         short = self._share(texts, is_short) >= FIT
+        for name, pattern in MARKED.items() if short else ():
+            if self._share(texts, re.compile(pattern).fullmatch) >= FIT:
+                plan.pattern, plan.whole = pattern, "brackets" in name
+                return f"each has {name}"
+        if any(isinstance(value, list) for value in values):
+            return ""
         boxes = [last_box(text) for text in texts]
         if self._share(boxes, lambda box: bool(box) and is_short(box)) >= FIT:
             plan.boxed = True
@@ -326,6 +344,10 @@ class Golds(Asking):
             if sum(named) > 0.01 * len(named):
                 found, plan.grader, plan.lettered = "text", "text", True
                 why = f"{sum(named)} questions list options, and the letter earns, too"
+        if plan.whole and found == "number":
+            found, why = "text", f"{why}, with and without brackets"
+            plan.grader = found
+        plan.whole = plan.whole and found == "text"
         if found == "number" and not self.native:
             odd = [gold for gold in golds if not Number.reads(gold)]
             if len(odd) == len(golds):

@@ -61,13 +61,15 @@ class Unfit(Exception):
 PARSED, FIRST, ALIASES = "json", "first", "aliases"
 # Of scored options, and of options in a text
 KEYS, BEST, LISTED = "keys", "best", "listed"
+# The letters of a text such as ABD
+LETTERS = "letters"
 
 
 class Path(NamedTuple):
     """A value of a record: a column, and the steps into it.
 
     A step is `.key` into an object, `*.key` into each object of a list, or json, first,
-    aliases, keys, best or listed.
+    aliases, keys, best, listed or letters.
     """
 
     column: str
@@ -157,6 +159,7 @@ class Columns:
     names: tuple[str, ...] | range | None = None
     pattern: str = ""  # finds the answer in the expected column
     boxed: bool = False  # whether the answer is in the last box there
+    whole: bool = False  # whether all of what the pattern found it in earns, too
     classes: tuple[str, ...] = ()  # the names of answers that are numbers, from 0
     words: tuple[str, str] | None = None  # what true and false are called
     lettered: bool = (
@@ -208,6 +211,13 @@ class Columns:
         if self.grader in BOXED and not takes(self.grader, *taken):
             among = f" of {options!r:.200}" if options else ""
             raise Unfit(f"the grader {self.grader} does not take {gold!r:.80}{among}")
+        if self.whole:
+            parts = [self.said(record), gold]
+            gold = [
+                p
+                for each in parts
+                for p in (each if isinstance(each, list) else [each])
+            ]
         if self.lettered:
             gold = lettered(gold, self.question(record))
         prompt: Any = self._asked(record, options)
@@ -242,14 +252,20 @@ class Columns:
             raise Unfit(f"without {self.expected.column}", incomplete=True)
         if self.boxed:
             gold = last_box(gold)
+        elif self.pattern and isinstance(gold, list):
+            found = [self._found(each) for each in gold]
+            gold = [each for each in found if each]
         elif self.pattern:
-            found = re.search(self.pattern, str(gold))
-            gold = found[1].strip() if found else None
-        if gold in (None, ""):
+            gold = self._found(gold)
+        if gold in (None, "", []):
             raise Unfit(f"{self.expected.column} does not have the answer")
         if self.words:
             gold = self.words[0] if gold else self.words[1]
         return gold
+
+    def _found(self, gold: Any) -> str | None:
+        found = re.search(self.pattern, str(gold))
+        return found[1].strip() if found else None
 
     def letter(self, record: Mapping[str, Any], gold: Any) -> Any:
         """The answer, or the letter of the option that it names."""
@@ -356,6 +372,7 @@ def _step(value: Any, step: str) -> Any:
         FIRST: lambda items: items[0],
         KEYS: list,
         LISTED: listed_of,
+        LETTERS: lambda text: re.findall(r"\w", text),
         ALIASES: golds_of,
     }
     return steps[step](value)

@@ -39,6 +39,7 @@ SPLIT_WORDS = {
 }
 HUB = re.compile(r"hf:([\w.-]+/[\w.-]+|[\w.-]+)(?::([^:]*))?(?::([^:]+))?")
 LINES = 4096  # so many bytes tell how lines end
+TITLE = 20  # so many lines of a CSV file may be before the names of its columns
 LFS = b"version https://git-lfs"
 POINTER = " is only a pointer to a file in Git LFS: `git lfs pull` gets the file"
 
@@ -365,7 +366,9 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             yield line
 
     file = lines()
-    head = next((line for line in file if line.strip()), "")
+    first = [line for _, line in islice(_lines(path), TITLE)]
+    before = _before_names(first, delimiter)
+    head = next((line for line in islice(file, before, None) if line.strip()), "")
     if match := re.fullmatch(r"sep=(.)\s*", head):  # for Excel
         delimiter, head = match[1], next((line for line in file if line.strip()), "")
     if delimiter not in head:  # a spreadsheet may write semicolons, or tabs
@@ -413,6 +416,31 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             yield Record(values, place)
 
 
+def _before_names(lines: list[str], delimiter: str) -> int:
+    """How many lines stand before the one that names the columns.
+
+    They are comments, which start with # and have other fields than it, or a title, alone in a
+    line that has the separators of the others.
+    """
+
+    def fields(line: str) -> list[str]:
+        return next(csv.reader([line], delimiter=delimiter), [])
+
+    comments = [*takewhile(lambda line: line.startswith("#"), lines)]
+    start = len(comments)
+    if start and start < len(lines):
+        names = len([*filter(None, fields(lines[start]))])
+        if all(len([*filter(None, fields(each))]) == names for each in comments):
+            start = 0
+    for number, line in enumerate(lines[start:], start):
+        values = fields(line)
+        if all(values) and values:
+            return number
+        if len(values) == 2 or (any(values[1:]) and values):
+            return start
+    return start
+
+
 # A field of CSV that has quotes around it: each quote inside is there twice.
 _FIELD = re.compile(r'"(?:[^"]|"")*"')
 
@@ -456,8 +484,9 @@ def _check_columns(columns: list[str], place: str) -> None:
 
 
 def _is_value(name: str) -> bool:
-    """Whether a column's name is rather a question, or a text."""
-    return len(name.split()) > 8 or re.search(r"\S[?？]\s*$", name) is not None
+    """Whether a column's name is rather a question, a text or an address."""
+    value = r"\S[?？]\s*$|^[^\s@]+@[^\s@]+\.\w+$"
+    return len(name.split()) > 8 or re.search(value, name) is not None
 
 
 def _ascend(numbers: list[str]) -> bool:
