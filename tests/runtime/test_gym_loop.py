@@ -256,7 +256,9 @@ def test_a_folder_that_nemo_gym_0_4_cannot_enter_is_named(
     place = tmp_path / f"a{character}b,c"
     place.mkdir()
     command = ["bash", "-c", f"cd {place} && pwd"]
-    entered = subprocess.run(command, check=False, capture_output=True, text=True)
+    entered = subprocess.run(  # below `>`, it writes a file
+        command, check=False, capture_output=True, text=True, cwd=tmp_path
+    )
 
     def answers(url):
         raise RolloutError("nothing is wrong with the folder")
