@@ -293,12 +293,16 @@ def pyenv_root() -> Path:
 
 
 def pyenv_pythons() -> dict[tuple[int, ...], str]:
-    """pyenv's interpreters by version. uv sees only those that a shim selects."""
-    return {
-        numbers(path.parents[1].name): str(path)
-        for path in pyenv_root().glob("versions/*/bin/python")
-        if re.fullmatch(r"\d+\.\d+\.\d+", path.parents[1].name)
-    }
+    """pyenv's interpreters by version. uv sees only those that a shim selects.
+
+    There are none in a folder that this user may not read, such as root's after `su`.
+    """
+    found = {}
+    with contextlib.suppress(PermissionError):
+        for path in pyenv_root().glob("versions/*/bin/python"):
+            if re.fullmatch(r"\d+\.\d+\.\d+", path.parents[1].name):
+                found[numbers(path.parents[1].name)] = str(path)
+    return found
 
 
 def find_python(uv: str, required: str) -> str | None:

@@ -5,6 +5,7 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -281,6 +282,15 @@ def test_an_interpreter_behind_pyenvs_shims_is_found(step, tmp_path, monkeypatch
     assert step.find_python(str(uv), ">=3.12,<3.15") == str(newer)
     assert step.find_python(str(uv), ">=3.15.1,<3.16") is None
     assert step.find_python(str(uv), ">=3.11,<3.12").endswith("3.11.9/bin/python")
+
+
+def test_a_pyenv_that_this_user_may_not_read_has_no_interpreters(step, monkeypatch):
+    """After `su`, PYENV_ROOT may name root's."""
+    denied = mock.Mock()
+    denied.glob.side_effect = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(step, "pyenv_root", lambda: denied)
+    monkeypatch.delenv("UV_PYTHON", raising=False)
+    assert step.find_python("false", ">=3.12,<3.15") is None
 
 
 def test_the_pin_names_the_interpreter_and_pyenvs_uv(step, tmp_path, monkeypatch):
