@@ -1,10 +1,11 @@
 """A call that takes the short way to its tool is answered as FastAPI's own route does."""
 
 import functools
+import json
 from typing import Any
 
 import pytest
-from env_runtime.resources_server.http import ToolCalls
+from env_runtime.resources_server.http import LARGE_BYTES, ToolCalls
 from fastapi import HTTPException, Request
 from fastapi.routing import APIRoute
 from starlette.routing import Match
@@ -91,6 +92,20 @@ def test_only_a_call_that_fastapi_would_take_goes_past_it(begin, monkeypatch, na
     monkeypatch.setattr(APIRoute, "handle", record)
     client.post("/repeat", content=BODIES[name][0], headers={"content-type": JSON})
     assert routed == ([] if name == "a call" else ["/repeat"])
+
+
+def test_a_large_body_is_parsed_once_though_it_is_refused(begin, monkeypatch):
+    client, parsed, loads = begin(Repeater), [], json.loads
+    text = f'{{"word": ["{"x" * LARGE_BYTES}"]}}'
+
+    def count(given, **options):
+        parsed.append(len(given))
+        return loads(given, **options)
+
+    monkeypatch.setattr(json, "loads", count)
+    headers = {"content-type": JSON}
+    assert client.post(WORDS, content=text, headers=headers).status_code == 422
+    assert parsed.count(len(text)) == 1
 
 
 def keywords_only(endpoint):

@@ -396,8 +396,9 @@ class ToolCalls(BaseRoute):
     """The route before all others. It takes each call that FastAPI would take as it is.
 
     Every other request goes to the route that it would have without this one: so do calls
-    whose body FastAPI refuses, and its answer is the only one that there is. So do all
-    calls of a tool that server.py wraps, or gives a dependency, a limit or a kind of route.
+    whose body is large, or refused by FastAPI, and its answer is the only one that there
+    is. So do all calls of a tool that server.py wraps, or gives a dependency, a limit or a
+    kind of route.
     """
 
     def __init__(self, app: FastAPI) -> None:
@@ -432,6 +433,9 @@ class ToolCalls(BaseRoute):
             parts.append(message.get("body", b""))
             more = message.get("more_body", False)
         text = b"".join(parts)
+        if len(text) > LARGE_BYTES:  # what is refused here is parsed once more
+            await route.handle(scope, received(text, receive), send)
+            return
         try:
             body = route.endpoint.tool.arguments.model_validate(json.loads(text))
         except (ValueError, RecursionError):
