@@ -269,7 +269,7 @@ class Episode:
             values = self.environment.components()
             if inspect.isawaitable(values):
                 values = await values
-            parts = named(values)
+            parts = {sendable(str(key)): float(part) for key, part in values.items()}
         except (Exception, SystemExit) as error:
             fault = f"{name} {fault_of(error)}"
             log.error("%s: %s", self.label, fault, exc_info=error)
@@ -301,7 +301,9 @@ class Episode:
             values = getattr(self.environment, "metrics", dict)()
             if inspect.isawaitable(values):
                 values = await values
-            numbers = named(values)
+            numbers = {
+                sendable(str(name)): float(value) for name, value in values.items()
+            }
         except (Exception, SystemExit) as error:
             name = f"{self.domain_class.__name__}.metrics()"
             fault = fault_of(error)
@@ -330,11 +332,6 @@ class Episode:
             name = f"{self.domain_class.__name__}.close()"
             fault = fault_of(error)
             log.error("%s: %s %s", self.label, name, fault, exc_info=error)
-
-
-def named(values: Any) -> dict[str, float]:
-    """The numbers that a class names. A name may hold what the policy wrote."""
-    return {sendable(str(name)): float(value) for name, value in values.items()}
 
 
 def adds_up(components: dict[str, float], reward: float) -> bool:
