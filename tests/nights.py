@@ -17,6 +17,7 @@ RUNTIME = "runtime/src/env_runtime/"
 # The modules of tests/runtime/ whose servers run as `python server.py` starts them, and at
 # night as NeMo Gym does.
 BOTH_WAYS = [
+    "test_components",
     "test_conversation_attacks",
     "test_failures",
     "test_hand_written_routes",
@@ -37,6 +38,7 @@ BOTH_WAYS = [
     "test_shared_threads",
     "test_text_match",
     "test_threads",
+    "test_tool_calls",
     "test_verdicts",
 ]
 # Other tests of the day run commands like those of these pages.

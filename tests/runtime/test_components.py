@@ -110,6 +110,29 @@ def test_a_grade_that_is_lost_has_no_components(client_of):
     assert (verdict["reward"], verdict["reward_components"]) == (0.0, {})
 
 
+def test_a_policy_cannot_write_a_name_that_no_verdict_can_carry(client_of):
+    """Without a verdict, its episode would be left out of the scores."""
+
+    class Named(Parcel):
+        def note(self, values: dict[str, Any]) -> str:
+            """Note something."""
+            self.sent = values["town"]
+            return "Noted."
+
+        def components(self) -> dict[str, float]:
+            return {self.sent: self.reward()}
+
+        def metrics(self) -> dict[str, float]:
+            return {f"to {self.sent}": 1.0}
+
+    client = client_of(Named).seed(ROMA)
+    client.call("pack", color="brown")
+    text = '{"values": {"town": "\\ud800"}}'
+    client.post("/note", content=text, headers={"content-type": "application/json"})
+    verdict = client.verdict()
+    assert (verdict["reward_components"], verdict["to ?"]) == ({"?": 0.5}, 1.0)
+
+
 def test_a_policy_that_seeds_has_no_components(client_of):
     client = client_of(Parcel).seed(ROMA)
     client.call("pack", color="brown")

@@ -1,6 +1,7 @@
 """The rollout gate over many rows: this process plays most of them, and misses nothing."""
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from env_runtime import project
 from env_runtime.checks import long_files, rollout
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.command_line import pace
-from env_runtime.errors import GateError
+from env_runtime.episode.types import Solution
+from env_runtime.errors import GateError, ModelError
 from env_runtime.evaluation.client import Client
 
 from .support import rows_file
@@ -100,6 +102,12 @@ def test_the_server_plays_a_part_of_a_long_file(run_gate, kind):
     # Other outcomes on each row, whoever played it: 120, and not one more
     assert f"{ROWS} outcomes of nonsense" in text
     assert 3 * long_files.SERVED <= sessions < 3 * long_files.SERVED * 1.5
+    here = ROWS - len(long_files.served_rows(rows_of(), rollout.ROWS_TWICE))
+    assert f"\n{here} rows of this long file played on the class alone" in text
+
+
+def test_a_short_file_is_the_servers(run_gate):
+    assert "on the class alone" not in run_gate(Sums, rows_of()[: long_files.SERVED])[0]
 
 
 @pytest.mark.parametrize("kind", [Sums, Awaited])
@@ -138,7 +146,49 @@ def test_a_call_that_hangs_is_left_to_the_server(monkeypatch):
     assert set(plans) - set(results) == {ODD}
 
 
+def test_what_takes_longer_than_a_call_may_is_left_to_the_server(monkeypatch):
+    rows = rows_of(slow=True)
+
+    class Slow(Sums):
+        def submit(self, number: int) -> str:
+            """Submit the sum."""
+            time.sleep(0.25 if self.task.get("slow") else 0.06)
+            return super().submit(number)
+
+    limits = long_files.Limits.read(tool_seconds=0.2)
+    monkeypatch.setattr(long_files.Limits, "read", lambda: limits)
+    plans = {
+        number: rollout.solution_for(row, [TOOL], Slow)
+        for number, row in enumerate(rows)
+    }
+    assert ODD not in long_files.play_here(Slow, rows, "oracle", plans)
+
+
 TOOL = {"name": "submit", "parameters": {"properties": {}}}
+
+
+class Swallowed(Sums):
+    """A judge that fails earns nothing here, and masks the server's verdict."""
+
+    def __init__(self, task: dict[str, Any], judge: Any) -> None:
+        super().__init__(task)
+        self.judge = judge
+
+    def reward(self) -> float:
+        try:
+            self.judge.ask("Is it right?")
+        except ModelError:
+            return 0.0
+        return super().reward()
+
+    @staticmethod
+    def stand_in(model: str, prompt: str) -> str:
+        raise ModelError("down")
+
+
+def test_an_episode_whose_judge_failed_is_left_to_the_server():
+    plans = dict.fromkeys(range(3), Solution([], ""))
+    assert not long_files.play_here(Swallowed, rows_of(), "noop", plans)
 
 
 def test_the_longest_rows_are_the_servers():

@@ -1,12 +1,20 @@
 """A call that takes the short way to its tool is answered as FastAPI's own route does."""
 
+import functools
+import json
+from typing import Any
+
 import pytest
-from env_runtime.resources_server.http import ToolCalls
+from env_runtime.resources_server.http import LARGE_BYTES, ToolCalls
+from fastapi import HTTPException, Request
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
+from .support import server_class
+
 JSON = "application/json"
 DEEP = "[" * 5000
+WORDS = "/repeat"
 BODIES = {
     "a call": ('{"word": "crane", "times": 2}', JSON),
     "a default": ('{"word": "crane"}', JSON),
@@ -84,3 +92,77 @@ def test_only_a_call_that_fastapi_would_take_goes_past_it(begin, monkeypatch, na
     monkeypatch.setattr(APIRoute, "handle", record)
     client.post("/repeat", content=BODIES[name][0], headers={"content-type": JSON})
     assert routed == ([] if name == "a call" else ["/repeat"])
+
+
+def test_a_large_body_is_parsed_once_though_it_is_refused(begin, monkeypatch):
+    client, parsed, loads = begin(Repeater), [], json.loads
+    text = f'{{"word": ["{"x" * LARGE_BYTES}"]}}'
+
+    def count(given, **options):
+        parsed.append(len(given))
+        return loads(given, **options)
+
+    monkeypatch.setattr(json, "loads", count)
+    headers = {"content-type": JSON}
+    assert client.post(WORDS, content=text, headers=headers).status_code == 422
+    assert parsed.count(len(text)) == 1
+
+
+def keywords_only(endpoint):
+    @functools.wraps(endpoint)
+    async def wrapped(**arguments: Any) -> Any:
+        await endpoint(**arguments)
+        return {"output": "changed"}
+
+    return wrapped
+
+
+class Refusing(APIRoute):
+    def get_route_handler(self) -> Any:
+        async def refuse(request: Request) -> Any:
+            raise HTTPException(418, "not now")
+
+        return refuse
+
+
+@pytest.mark.parametrize("what", ["decorator", "kind of route", "limit"])
+def test_what_server_py_puts_around_a_tool_takes_each_call(run, what):
+    whole: Any = server_class(Repeater)
+
+    class Server(whole):
+        def setup_webserver(self) -> Any:
+            app = super().setup_webserver()
+            [route] = (one for one in app.routes if getattr(one, "path", "") == WORDS)
+            app.routes.remove(route)
+            endpoint, limit = route.endpoint, {}
+            if what == "decorator":
+                endpoint = keywords_only(endpoint)
+            elif what == "kind of route":
+                app.router.route_class = Refusing
+            elif not hasattr(route, "max_body_size"):
+                pytest.skip("this release of FastAPI has no such limit")
+            else:
+                limit = {"max_body_size": 1}
+            app.post(WORDS, **limit)(endpoint)
+            return app
+
+    answer = run(Server.build())().seed().post(WORDS, json={"word": "crane"})
+    if what == "decorator":
+        assert answer.json() == {"output": "changed"}
+    else:
+        assert answer.status_code == (418 if what == "kind of route" else 413)
+
+
+def test_routes_still_have_addresses(run):
+    whole: Any = server_class(Repeater)
+
+    class Server(whole):
+        def setup_webserver(self) -> Any:
+            app = super().setup_webserver()
+            app.get("/where")(self.where)
+            return app
+
+        async def where(self, request: Request) -> str:
+            return request.url_for("where").path
+
+    assert run(Server.build())().get("/where").json() == "/where"

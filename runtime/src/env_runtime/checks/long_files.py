@@ -5,6 +5,7 @@ import contextlib
 import heapq
 import json
 import threading
+import time
 
 from ..episode.declaration import declared
 from ..episode.tasks import task_of
@@ -46,19 +47,23 @@ def play_here(
     may have by chance: the gate fails there.
     """
     tools = tools_of(domain_class, of_class(domain_class).served_tools())
-    limits, on_loop = Limits.read(), declared(domain_class).runs_on_loop
+    limits, own = Limits.read(), declared(domain_class)
+    # No call is cut off here. The server says what follows if one takes too long.
+    most = min([limits.tool_seconds, *own.tool_seconds.values()])
     allowed = CHANCE * len(plans) if policy == "nonsense" else 0
     results: dict[int, Result] = {}
     todo, missed = iter([*plans.items()]), 0
 
     async def play(row: Row, plan: Solution) -> Result | None:
-        task = task_of(row)
+        task, began = task_of(row), time.monotonic()
         async with LocalEpisode(
             domain_class, task, tools, limits, pinned=True
         ) as local:
             answers, reward = await local.carry_out(plan)
             episode = local.episode
-        if episode.failure or episode.grade_problem:
+        if episode.failure or episode.grade_problem or time.monotonic() - began > most:
+            return None
+        if episode.models and episode.models.failure:
             return None
         if reward_problem(domain_class, row, policy, reward):
             return None
@@ -89,7 +94,7 @@ def play_here(
         await asyncio.gather(*(work() for _ in range(ROWS_AT_A_TIME)))
 
     with without_log():
-        if on_loop:
+        if own.runs_on_loop:
             asyncio.run(work_on_loop())
             return results
         threads = [

@@ -76,6 +76,7 @@ def rollout_gate(
     except NoOracleError as error:
         known, line = False, check.line_without_oracle(error)
     note += check.components.line() + check.diversity.note_line() + outdated
+    note += check.past_server()
     if not known:
         note += (
             "\nwithout an oracle, nothing shows that "
@@ -155,6 +156,7 @@ class RolloutCheck(RewardCheck):
         self.diversity = Diversity(self.project, rows, path)
         self.components = Components(domain_class)
         self._solutions: Plans = {}
+        self._past_server: set[int] = set()  # rows that this process played
         # Whether the same calls must have the same results
         self.repeats = self.declared.deterministic
 
@@ -199,7 +201,19 @@ class RolloutCheck(RewardCheck):
                     plans[index] = self.plan(policy, index)
         if not plans:
             return {}
-        return play_here(self.domain_class, self.rows, policy, plans)
+        results = play_here(self.domain_class, self.rows, policy, plans)
+        self._past_server |= {*results}
+        return results
+
+    def past_server(self) -> str:
+        """The note on rows that the server did not play; "" without any."""
+        if not self._past_server:
+            return ""
+        played = counted(len(self._past_server), "row")
+        return (
+            f"\n{played} of this long file played on the class alone, past server.py: "
+            "what its verify() or an endpoint of yours does there is not seen"
+        )
 
     def compare(self, index: int, result: Result) -> None:
         """Raise GateError if the same calls had other results the second time."""

@@ -269,7 +269,7 @@ class Episode:
             values = self.environment.components()
             if inspect.isawaitable(values):
                 values = await values
-            parts = {str(key): float(value) for key, value in values.items()}
+            parts = {sendable(str(key)): float(part) for key, part in values.items()}
         except (Exception, SystemExit) as error:
             fault = f"{name} {fault_of(error)}"
             log.error("%s: %s", self.label, fault, exc_info=error)
@@ -301,7 +301,9 @@ class Episode:
             values = getattr(self.environment, "metrics", dict)()
             if inspect.isawaitable(values):
                 values = await values
-            numbers = {str(name): float(value) for name, value in values.items()}
+            numbers = {
+                sendable(str(name)): float(value) for name, value in values.items()
+            }
         except (Exception, SystemExit) as error:
             name = f"{self.domain_class.__name__}.metrics()"
             fault = fault_of(error)

@@ -23,8 +23,10 @@ from typing import Any
 import itsdangerous
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.datastructures import URLPath
 from starlette.requests import ClientDisconnect
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..auth import access_problem
@@ -394,16 +396,16 @@ class ToolCalls(BaseRoute):
     """The route before all others. It takes each call that FastAPI would take as it is.
 
     Every other request goes to the route that it would have without this one: so do calls
-    whose body FastAPI refuses, and its answer is the only one that there is.
+    whose body is large, or refused by FastAPI, and its answer is the only one that there
+    is. So do all calls of a tool that server.py wraps, or gives a dependency, a limit or a
+    kind of route.
     """
 
     def __init__(self, app: FastAPI) -> None:
         self._routes = {
             route.path: route
             for route in post_routes(app)
-            if hasattr(route.endpoint, "tool")
-            and not route.dependencies
-            and _first(app, route.path) is route
+            if _is_plain(route) and _first(app, route.path) is route
         }
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -419,6 +421,9 @@ class ToolCalls(BaseRoute):
             "route": route,
         }
 
+    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
+        raise NoMatchFound(name, path_params)  # the router asks the next route
+
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         route, parts, more = scope["route"], list[bytes](), True
         while more:
@@ -428,6 +433,9 @@ class ToolCalls(BaseRoute):
             parts.append(message.get("body", b""))
             more = message.get("more_body", False)
         text = b"".join(parts)
+        if len(text) > LARGE_BYTES:  # what is refused here is parsed once more
+            await route.handle(scope, received(text, receive), send)
+            return
         try:
             body = route.endpoint.tool.arguments.model_validate(json.loads(text))
         except (ValueError, RecursionError):
@@ -435,6 +443,18 @@ class ToolCalls(BaseRoute):
             return
         response = await route.endpoint(Request(scope, receive), body)
         await response(scope, receive, send)
+
+
+def _is_plain(route: APIRoute) -> bool:
+    """Whether a route does nothing but call a tool's own endpoint.
+
+    A decorator of server.py copies `tool` from the endpoint that it wraps. Only newer
+    releases of FastAPI have `max_body_size`.
+    """
+    endpoint = route.endpoint
+    own = hasattr(endpoint, "tool") and not hasattr(endpoint, "__wrapped__")
+    limited = getattr(route, "max_body_size", None) is not None
+    return own and type(route) is APIRoute and not (route.dependencies or limited)
 
 
 def _first(app: FastAPI, path: str) -> BaseRoute | None:
