@@ -97,6 +97,19 @@ def test_a_wrong_limit_in_configs(start, block):
     assert "configs/: MAX_SESSIONS must be a positive integer, got 'many'" in message
 
 
+@pytest.mark.parametrize("start", WAYS, ids=["server.py", "ng_run"])
+def test_a_misspelled_name_in_configs(start, block):
+    block(max_session=3)
+    message = refusal(SettingError, start, Plain)
+    assert "configs/: max_session is no setting: did you mean max_sessions?" in message
+
+
+def test_names_of_others_in_configs(block):
+    """NeMo Gym's names, and those that a server of the user's reads."""
+    block(num_workers=1, expose_tools_over_mcp=True, verified=False, dictionary="words")
+    assert server_class(Plain).build()
+
+
 def test_an_argument_is_above_all_and_leaves_the_others(block):
     block(tool_seconds=7, max_sessions=3)
     limits = server_class(Plain).build(tool_seconds=2).limits

@@ -184,7 +184,19 @@ class OnRowTools(Picky):
         return 0.5
 
 
-@pytest.mark.parametrize("kind", [Picky, Asked, OnRowTools])
+class OfData(Picky):
+    """Its tool is one because server.py serves it: it returns no text."""
+
+    def guess(self, word: str) -> dict[str, Any]:  # type: ignore
+        """Guess."""
+        self.unmet = "the case of the word"
+        return {"right": False}
+
+    def reward(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize("kind", [Picky, Asked, OnRowTools, OfData])
 def test_the_gates_quote_what_an_object_says_was_missing(loads, monkeypatch, kind):
     loads(kind)
     monkeypatch.setitem(project.of_loaded, kind, here())

@@ -4,6 +4,7 @@ A field is named like its variable. An empty variable counts as unset. Settings 
 when they are needed, never at import.
 """
 
+import difflib
 import os
 import typing
 from collections.abc import Iterable, Mapping
@@ -97,6 +98,20 @@ def _over[S: Settings](
         raise SettingError(f"the server's block in configs/: {error}") from None
 
 
+def _check_names(configured: Mapping[str, Any]) -> None:
+    """Raise SettingError if a name in a server's block looks like a setting's, misspelled.
+
+    The block has names of NeMo Gym and of the user, too.
+    """
+    known = (*Limits.model_fields, "host", "port", "shards", "parameters")
+    for name in configured:
+        near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
+        if near and near[0] != name:
+            raise SettingError(
+                f"the server's block in configs/: {name} is no setting: did you mean {near[0]}?"
+            )
+
+
 class Limits(Settings):
     """Limits of one server."""
 
@@ -122,6 +137,7 @@ class Limits(Settings):
 
         Raises SettingError.
         """
+        _check_names(configured)
         known = _over(cls.read(), configured, cls.model_fields)
         read = cls.read(**given)
         return known.model_copy(update={name: getattr(read, name) for name in given})

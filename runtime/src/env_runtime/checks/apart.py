@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from ..episode.tools import tools_of
+from ..episode.tools import served_tools
 from ..episode.types import Calls, Definitions, Row, task_of
 from ..errors import GateError, NoOracleError
 from ..evaluation.episodes import LocalEpisode
@@ -44,7 +44,7 @@ def check_apart(domain_class: type, rows: list[Row], definitions: Definitions) -
 
 async def _shown(domain_class: type, row: Row, calls: Calls) -> dict[str, Any]:
     """Return what an episode shows after these calls."""
-    tools = tools_of(domain_class)
+    tools = served_tools(domain_class)
     async with LocalEpisode(domain_class, task_of(row), tools) as episode:
         await episode.play(calls)
         return await episode.perform(episode.episode.environment.shown)

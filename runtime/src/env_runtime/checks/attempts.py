@@ -26,7 +26,7 @@ from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward, solution_of, task_of
-from ..episode.tools import tools_of
+from ..episode.tools import served_tools
 from ..episode.types import REPLY, Calls, Row, Solution
 from ..errors import GateError, NoOracleError
 from ..evaluation.episodes import LocalEpisode, Refusal
@@ -324,10 +324,9 @@ class FlawCheck:
         self.domain_class, self.declared = domain_class, declared(domain_class)
         self.rows, self._numbers = rows, {id(row): n for n, row in enumerate(rows)}
         self.limits = Limits.read(tool_seconds=CALL_SECONDS)
-        project = of_class(domain_class)
-        self.tools = tools_of(domain_class, project.served_tools())
+        self.tools = served_tools(domain_class)
         self.definitions = [tool.definition() for tool in self.tools.values()]
-        table = project.table()
+        table = of_class(domain_class).table()
         self.meant = set(table.meant)
         if unknown := sorted(self.meant - {*FLAWS}):
             raise GateError(

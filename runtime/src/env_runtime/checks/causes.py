@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..episode.tasks import steps_of
-from ..episode.tools import tools_of
+from ..episode.tools import served_tools
 from ..episode.types import REPLY, Row, Solution, task_of
 from ..evaluation.episodes import LocalEpisode
 from ..evaluation.policies import is_error
@@ -29,7 +29,7 @@ def cause_of(domain_class: type, row: Row, plan: Solution, policy: str) -> str:
 
 async def _played(domain_class: type, row: Row, plan: Solution) -> tuple[float, str]:
     """The reward of a plan, and the object's `unmet` after it."""
-    tools = tools_of(domain_class)
+    tools = served_tools(domain_class)
     async with LocalEpisode(domain_class, task_of(row), tools) as played:
         await played.play(steps_of(domain_class, plan))
         reward = await played.reward(plan.answer)

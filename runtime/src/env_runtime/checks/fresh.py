@@ -17,7 +17,7 @@ from typing import Any
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
 from ..episode.tasks import solution_of, task_of
-from ..episode.tools import tools_of
+from ..episode.tools import served_tools
 from ..episode.types import Row, Solution
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.episodes import LocalEpisode
@@ -172,7 +172,7 @@ def _outlived(domain_class: type, row: Row, solution: Any) -> str:
     """The names of what outlives an episode of the oracle, or of a call of each tool."""
     plan = Solution(*solution) if solution else Solution([])
     if not plan.calls:
-        tools = tools_of(domain_class, of_class(domain_class).served_tools())
+        tools = served_tools(domain_class)
         samples = {
             name: sample_arguments(tool.definition(), high=True)
             for name, tool in tools.items()
@@ -188,7 +188,7 @@ def _sentence(text: str) -> str:
 
 async def played(domain_class: type, plans: Plans) -> Played:
     """The rows, played in this process one after the other."""
-    tools = tools_of(domain_class, of_class(domain_class).served_tools())
+    tools = served_tools(domain_class)
     before, ended, limits = state_of(domain_class), [], Limits.read()
     for row, plan in plans:
         solution = None

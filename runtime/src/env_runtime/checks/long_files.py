@@ -9,10 +9,9 @@ import time
 
 from ..episode.declaration import declared
 from ..episode.tasks import task_of
-from ..episode.tools import tools_of
+from ..episode.tools import served_tools
 from ..episode.types import Row, Solution
 from ..evaluation.episodes import LocalEpisode
-from ..project import of_class
 from ..settings import Limits
 from .attempts import without_log
 from .rewards import CHANCE, ROWS_AT_A_TIME, Result, reward_problem
@@ -46,7 +45,7 @@ def play_here(
     All others are left to the server. So are those after a miss, or after more than nonsense
     may have by chance: the gate fails there.
     """
-    tools = tools_of(domain_class, of_class(domain_class).served_tools())
+    tools = served_tools(domain_class)
     limits, own = Limits.read(), declared(domain_class)
     # No call is cut off here. The server says what follows if one takes too long.
     most = min([limits.tool_seconds, *own.tool_seconds.values()])

@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_
 
 from ..errors import ToolError
 from ..facts import SERVER_PATHS
+from ..project import of_loaded
 from .declaration import (
     declared,
     hint_of,
@@ -139,6 +140,15 @@ def tools_of(
         elif name in served:
             tools[name] = make_tool(function)
     return tools
+
+
+def served_tools(domain_class: type) -> dict[str, Tool]:
+    """The tools that nemo_gym/server.py of the class's project serves, as tools_of() has them.
+
+    Without a project they are the methods that return text.
+    """
+    own = of_loaded.get(domain_class)
+    return tools_of(domain_class, own.served_tools() if own else None)
 
 
 def tool_of(domain_class: type, member: Any) -> Tool:

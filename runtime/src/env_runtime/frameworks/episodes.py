@@ -112,11 +112,11 @@ def framework_tools(domain_class: type, *, answer: bool = False) -> dict[str, To
 
     Raises GateError if there are no tools and no answer to grade, or if rows have tools
     of their own; ToolError if the class itself has a tool of one of these names, and like
-    episode.tools.tools_of.
+    episode.tools.served_tools.
     """
     own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
-    found = tools.tools_of(domain_class, served)
+    found = tools.served_tools(domain_class)
     name = domain_class.__name__
     if declared(domain_class).has_row_tools:
         raise GateError(
