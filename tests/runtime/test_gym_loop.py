@@ -325,27 +325,36 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
             under_gym.check(here().rows)
 
 
-def test_a_stand_in_solves_the_rows_that_it_writes(paths, monkeypatch, tmp_path):
-    """For NeMo Gym's commands by hand. A signal ends it."""
+def test_a_stand_in_solves_the_rows_that_it_writes(
+    paths, monkeypatch, tmp_path, capsys
+):
+    """For NeMo Gym's commands by hand. A signal ends it. It says whose rows it does not know."""
     rows, _ = paths
-    linked, asked = [], []
+    linked, asked, said = [], [], []
     monkeypatch.setattr(under_gym, "results", lambda: tmp_path / "results")
     monkeypatch.setattr(under_gym, "link_venvs", linked.append)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
         taken = ["--stand-in", str(port), "--rows", str(rows)]
         assert under_gym.main(taken) == 1
+    capsys.readouterr()
 
     def pause():
         for row in load_rows(tmp_path / "results/rows.jsonl"):
             params = row["responses_create_params"]
             asked.append(ask(f"http://127.0.0.1:{port}/v1", **params).json())
+        said.append(capsys.readouterr().err)
+        for row in load_rows(rows)[:2]:
+            ask(f"http://127.0.0.1:{port}/v1", **row["responses_create_params"])
+        said.append(capsys.readouterr().err)
         raise SystemExit(130)
 
     monkeypatch.setattr(under_gym.signal, "pause", pause)
     with pytest.raises(SystemExit):
         under_gym.main(["--stand-in", str(port), "--rows", str(rows)])
     assert linked
+    assert said[0] == ""
+    assert said[1].count("names no row of results/rows.jsonl") == 1
     words = [row["ground_truth"][0]["target"] for row in load_rows(rows)]
     guessed = [json.loads(each["output"][0]["arguments"])["word"] for each in asked]
     assert guessed == words

@@ -512,6 +512,15 @@ def check(path: Path, agent: str = "") -> str:
     return f"{len(rows)} rows under NeMo Gym{by}: {earned}{notes}"
 
 
+def _tell_unnamed() -> None:
+    print(
+        "a request names no row of results/rows.jsonl, so it gets no solution: have NeMo Gym "
+        "collect that file, --input results/rows.jsonl",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 @handling(ENDINGS, leave)
 def stand_in(port: int, path: Path) -> None:
     """Serve a model that solves rows, for NeMo Gym's commands by hand, until a signal.
@@ -529,7 +538,7 @@ def stand_in(port: int, path: Path) -> None:
     link_venvs(loop_config())
     write_rows(results() / "rows.jsonl", numbered(rows))
     try:
-        with scripted_model(plans, port) as model:
+        with scripted_model(plans, port, on_unnamed=_tell_unnamed) as model:
             print(f"a model for results/rows.jsonl is at {model.url}", flush=True)
             signal.pause()
     except OSError as error:

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -33,13 +33,19 @@ class ScriptedModel(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, plans: Sequence[Calls | Solution], port: int = 0) -> None:
+    def __init__(
+        self,
+        plans: Sequence[Calls | Solution],
+        port: int = 0,
+        on_unnamed: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.plans = [
             plan if isinstance(plan, Solution) else Solution(plan) for plan in plans
         ]
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.unnamed = 0  # requests that named no plan
+        self.on_unnamed = on_unnamed  # called after the first of them
         self.images = 0  # the most images that one request showed
         self.offered: set[str] = set()  # the names of tools in requests with a plan
 
@@ -79,6 +85,8 @@ class ScriptedModel(ThreadingHTTPServer):
             self.offered |= {tool["name"] for tool in tools}
             return self.plans[int(number)]
         self.unnamed += 1
+        if self.unnamed == 1:
+            self.on_unnamed()
         return Solution([])
 
     def chunk(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -160,10 +168,10 @@ def numbered(rows: Sequence[Row]) -> list[Row]:
 
 @contextlib.contextmanager
 def scripted_model(
-    plans: Sequence[Calls | Solution], port: int = 0
+    plans: Sequence[Calls | Solution], port: int = 0, **options: Any
 ) -> Generator[ScriptedModel, None, None]:
     """A running ScriptedModel on this machine, by default on a free port."""
-    with running(ScriptedModel(plans, port)) as model:
+    with running(ScriptedModel(plans, port, **options)) as model:
         yield model
 
 
