@@ -1,5 +1,6 @@
 """Answers as people write them: boxes, numbers, formulas, short texts."""
 
+import functools
 import re
 import unicodedata
 from fractions import Fraction
@@ -14,6 +15,8 @@ def boxes_in(text: str) -> list[str | None]:
     A box in a box is a part of the outer one, and an empty box is left out.
     """
     found: list[str | None] = []
+    if "\\boxed" not in text:
+        return found
     start, depth = -1, 0
     for match in _BRACE.finditer(text):
         brace = match[0]
@@ -51,10 +54,15 @@ _MARKED = re.compile(
     r"\s*(?:(\$|\*\*|`)(.*)(?<!\\)\1|\\\((.*)\\\)|\\\[(.*)\\\])\s*", re.DOTALL
 )
 _NESTED = 3  # so many styles are read one in the other
+_STYLED = re.compile(r"[\\{$*`~]")  # one of these is in every style
+# A row's class, its oracle and make_rows.py read the same texts one after the other.
+remembered = functools.lru_cache(maxsize=128)
 
 
 def unstyled(text: str) -> str:
     r"""A text without \text{}, $, \( and ** around it, and with plain spaces."""
+    if not _STYLED.search(text):
+        return text
     text = text.replace("\\!", "")
     for _ in range(_NESTED):
         text = _STYLE.sub(lambda match: match[1] or match[2] or "", text)
@@ -77,6 +85,8 @@ _SIGNS = str.maketrans(
 
 def typed(text: str) -> str:
     """A text with 10⁵ as 10^{5} and ½ as a fraction: Unicode's plain forms are 105, 1/2."""
+    if text.isascii():
+        return text
     text = _VULGAR.sub(_as_frac, text)
     text = _RAISED.sub(lambda m: "^{" + unicodedata.normalize("NFKC", m[0]) + "}", text)
     text = _LOWERED.sub(
@@ -128,6 +138,9 @@ _NUMBER = re.compile(
 )
 
 
+_PLAIN = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+
+
 class Quantity(NamedTuple):
     """A number, and the text of its unit, be it one or not."""
 
@@ -136,8 +149,11 @@ class Quantity(NamedTuple):
     money: str  # the currency before it
 
 
+@remembered
 def quantity_in(text: str) -> Quantity | None:
     """The number at the beginning of a text, and what follows it; None without one."""
+    if _PLAIN.fullmatch(text):
+        return Quantity(Fraction(text), "", "")
     text = unstyled(text.replace(",\\!", "{,}")) if len(text) <= 200 else ""
     text = re.sub(r"\\(?:left|right)(?![a-zA-Z])", "", typed(text)).strip()
     text = re.sub(r"^\$([^$]*)(?<!\\)\$(?=\s*[^\d\s])", r"\1 ", text)  # $5$ cm
@@ -300,6 +316,8 @@ def is_unit(text: str) -> bool:
     Neither changes the number: 5 km, 5 m/s^2, 5 miles per hour, 5 red apples. Numerals,
     operators, functions and variables do: 5 dozen, 5 over two, 5 log, 5 n.
     """
+    if not text:
+        return True
     if re.match(r"[KGT](?![a-z])", text):  # 5K is no 5 kelvin
         return False
     if (text := _tidy(text)) in ("", "%", "°") or re.fullmatch(_MONEY, text):
@@ -418,21 +436,30 @@ def _is_value(character: str) -> bool:
 # ------------------------------------------------------------------------- texts
 
 
+@remembered
 def normal(text: str) -> str:
     """A text for comparisons: without LaTeX's styles and escapes, case and padding."""
-    text = _MATH.sub(r"\1", unstyled(text))
-    text = re.sub(r"\\([{}%$&#_])", r"\1", text.replace("{,}", ","))
-    text = unicodedata.normalize("NFKC", typed(text)).translate(_SIGNS)
-    text = _WORD.sub(
-        lambda word: word[0] if word[0][0] == "\\" else word[0].casefold(), text
-    )
-    text = " ".join(_COMMAS.sub(lambda match: match[0].replace(",", ""), text).split())
+    if _STYLED.search(text):
+        text = _MATH.sub(r"\1", unstyled(text))
+        text = re.sub(r"\\([{}%$&#_])", r"\1", text.replace("{,}", ","))
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", typed(text)).translate(_SIGNS)
+    if "\\" in text:
+        text = _WORD.sub(
+            lambda word: word[0] if word[0][0] == "\\" else word[0].casefold(), text
+        )
+    else:
+        text = text.casefold()
+    if "," in text:
+        text = _COMMAS.sub(lambda match: match[0].replace(",", ""), text)
+    text = " ".join(text.split())
     return _ARTICLE.sub("", _stripped(text)) or text
 
 
 _MATH = re.compile(r"(?<!\\)\$([^$]*)(?<!\\)\$")  # $3$, $-3$ are formulas, no money
 _WORD = re.compile(r"\\[A-Za-z]+|[^\\]+|\\")  # \Delta is not \delta
 _COMMAS = re.compile(r"(?<![\d.,(\[{])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
+_FACTOR = re.compile(r"[\d)}\]|']\s*$")  # before the ! of a factorial
 _QUOTED = re.compile("""["'“«`](.*)["'”»`]""", re.DOTALL)
 _ARTICLE = re.compile(r"^(?:the\s+(?=\S)|an?\s+(?=[^\W\d_]{2}))")
 
@@ -440,11 +467,13 @@ _ARTICLE = re.compile(r"^(?:the\s+(?=\S)|an?\s+(?=[^\W\d_]{2}))")
 def _stripped(text: str) -> str:
     """A text without quotes around it, and without the marks that end a sentence."""
     for _ in range(_NESTED):
-        text = text.rstrip(" .,;:?")
-        if not re.search(r"[\d)}\]|']\s*$", bare := text.rstrip("!")):
-            text = bare  # 5! is a factorial
+        before, text = text, text.rstrip(" .,;:?")
+        if text[-1:] == "!" and not _FACTOR.search(bare := text.rstrip("!")):
+            text = bare
         if quoted := _QUOTED.fullmatch(text):
             text = quoted[1].strip()
+        if text == before:
+            break
     return text
 
 

@@ -115,7 +115,7 @@ class Declaration:
     def highest_reward(self) -> float:
         return self.reward_range[1]
 
-    @property
+    @functools.cached_property
     def has_components(self) -> bool:
         """Whether the class has `components() -> dict[str, float]`, the reward's parts.
 

@@ -210,9 +210,12 @@ def on_task(
         ) from error
 
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+
+
 def task_key(task: Task) -> str:
     """A text that two tasks share if they differ in nothing but their `id`."""
-    return json.dumps({k: v for k, v in task.items() if k != "id"}, sort_keys=True)
+    return _SORTED.encode({k: v for k, v in task.items() if k != "id"})
 
 
 def steps_of(domain_class: type, plan: Solution) -> Calls:

@@ -294,6 +294,9 @@ def messages_of(row: Row) -> list[dict[str, Any]]:
     return items
 
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+
+
 def row_key(domain_class: type, row: Row) -> int:
     """A hash that two rows share if they are the same: a data set may have millions.
 
@@ -312,7 +315,7 @@ def row_key(domain_class: type, row: Row) -> int:
         {**item, "content": content_parts(item.get("content"))}
         for item in messages_of(row)
     ]
-    text = json.dumps([seen, tools, task_key(task_of(row))], sort_keys=True)
+    text = _SORTED.encode([seen, tools, task_key(task_of(row))])
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 

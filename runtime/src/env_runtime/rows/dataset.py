@@ -228,13 +228,14 @@ class RowMaker:
             elif len(expected) > 1 and f" {expected} " in f" {folded} ":
                 self._note("{} with the answer in the prompt", record)
         solved = repr(solution) if solution else task_key(task_of(row))
-        asks = _hash("\n".join([folded, solved, *images_in(messages)]), self.seed)
+        images = images_in(messages)
+        asks = _hash("\n".join([folded, solved, *images]), self.seed)
         for other, hashes in self.asked.items():
             if other != split and asks in hashes:
                 self._note(f"{{}} of {split} nearly the same as one of {other}", record)
         if asks in self.asked[split]:
             self._note(f"{{}} of {split} nearly the same as an earlier one", record)
-        question = _hash("\n".join([folded, *images_in(messages)]))
+        question = _hash("\n".join([folded, *images]))
         is_new = not any(asks in hashes for hashes in self.asked.values())
         if question in self.questions and is_new and solution and not solution.calls:
             note = "{} with the question of an earlier one and another answer"
@@ -391,15 +392,21 @@ def _name(example: Convert) -> str:
     return f"{getattr(example, '__name__', 'example')}()"
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def _line(row: Row) -> bytes:
     """A row as a line. Raises TypeError or ValueError if it is not JSON."""
-    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    text = _JSON.encode(row)
     return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+_PUNCTUATION = re.compile(r"[^\w.-]+|[.-](?!\w)")
 
 
 def _folded(text: str) -> str:
     """A text without case and punctuation; a number keeps its sign and its point."""
-    return re.sub(r"[^\w.-]+|[.-](?!\w)", " ", text.casefold()).strip()
+    return _PUNCTUATION.sub(" ", text.casefold()).strip()
 
 
 def _expected(row: Row, solution: Solution) -> str:

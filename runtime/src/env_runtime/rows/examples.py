@@ -69,7 +69,7 @@ def row_of(example: Any, place: str) -> Row:
     if not isinstance(task, dict):
         raise wrong(f"the task must be an object, got {task!r:.80}")
     try:
-        task = json.loads(json.dumps(task, allow_nan=False))
+        task = _as_json(task)
     except (TypeError, ValueError, RecursionError) as error:
         raise wrong(f"the task must be JSON: {one_line(error)}") from None
     try:
@@ -81,6 +81,13 @@ def row_of(example: Any, place: str) -> Row:
     row = {"responses_create_params": params, "ground_truth": [task]}
     known = {"difficulty": difficulty, "oracle": oracle}
     return row | {name: value for name, value in known.items() if value} | rewards
+
+
+def _as_json(task: dict[str, Any]) -> dict[str, Any]:
+    """The task as its row has it. Raises what json.dumps() raises."""
+    if all(type(key) is str and type(task[key]) in (str, int) for key in task):
+        return {**task}
+    return json.loads(json.dumps(task, allow_nan=False))
 
 
 def read_options(
