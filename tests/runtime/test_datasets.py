@@ -4,6 +4,8 @@ import codecs
 import gzip
 import json
 import math
+import os
+import signal
 import sys
 import weakref
 from datetime import date, datetime
@@ -17,11 +19,11 @@ import pytest
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.graders import Number
-from env_runtime.rows import Example, Record, from_dataset, read
+from env_runtime.rows import Example, Record, from_dataset, progress, read
 from env_runtime.rows import dataset as command
 from env_runtime.rows.records import split_named
 
-from .support import refusal
+from .support import refusal, until
 
 RECORDS = [
     {"question": "What is 3 + 4?", "answer": "7", "code": "007"},
@@ -449,6 +451,35 @@ def make(loads, monkeypatch, tmp_path, capsys):
 
 def questions(rows):
     return [row["responses_create_params"]["input"][0]["content"] for row in rows]
+
+
+def test_a_long_run_says_how_far_it_is(make, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.01)
+    said = []
+
+    def is_told():
+        said.extend(capsys.readouterr().err.splitlines())
+        return said[-1:] and "make_rows.py: 2 records, " in said[-1]
+
+    def convert(record):
+        if record["question"].startswith("What is 2"):
+            until(is_told)
+        return example(record)
+
+    rows, _ = make(jsonl(tmp_path / "a.jsonl", sums(1, 2, 3, 4)), convert=convert)
+    assert sum(map(len, rows.values())) == 4
+    assert said[-1].endswith(" records/s")
+
+
+def test_a_signal_leaves_no_part_of_a_file(make, tmp_path):
+    def convert(record):
+        if record["question"].startswith("What is 3"):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return example(record)
+
+    with pytest.raises(SystemExit):
+        make(jsonl(tmp_path / "a.jsonl", sums(1, 2, 3, 4)), convert=convert)
+    assert [*(tmp_path / "out").iterdir()] == []
 
 
 def test_splits_of_the_source_are_kept(make, tmp_path):

@@ -16,6 +16,7 @@ from env_runtime.errors import RolloutError
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows, read_rows
 from env_runtime.project import here
+from env_runtime.rows import progress
 from pydantic import BaseModel
 
 import make_rows
@@ -73,7 +74,7 @@ def test_a_warning_is_shown_once(make):
 
 
 def test_a_slow_generator_says_how_far_it_is_and_where(make, monkeypatch, capsys):
-    monkeypatch.setattr(command, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.01)
     printed = []
 
     def is_told():

@@ -6,8 +6,9 @@ import importlib
 import json
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,25 @@ class Plain:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@contextlib.contextmanager
+def handling(numbers: list[signal.Signals], handler: Any) -> Generator[None]:
+    """Handle signals with `handler` in the with block, or in the decorated function."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def leave(number: int, frame: Any) -> None:
+    """Handle a signal: raise SystemExit, so that every with block ends."""
+    sys.exit(128 + number)
 
 
 def counted(number: int, thing: str) -> str:

@@ -43,9 +43,12 @@ from omegaconf import DictConfig, OmegaConf
 from .checks.rewards import RewardCheck, baseline, earned_by_oracle
 from .checks.server import server_tools
 from .command_line import (
+    ENDINGS,
     add_parameters,
     counted,
     exit_status,
+    handling,
+    leave,
     new_parser,
     positive,
     rows_file,
@@ -75,8 +78,6 @@ SET = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
 
-ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-
 
 def results() -> Path:
     """The folder of what NeMo Gym writes."""
@@ -86,22 +87,6 @@ def results() -> Path:
 def log_file() -> Path:
     """The file with the output of NeMo Gym's commands."""
     return results() / "gym.log"
-
-
-@contextlib.contextmanager
-def handling(numbers: list[signal.Signals], handler: Any) -> Generator[None]:
-    """Handle signals with `handler` in the with block, or in the decorated function."""
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
-
-
-def leave(number: int, frame: Any) -> None:
-    """Handle a signal: raise SystemExit, so that every with block ends."""
-    sys.exit(128 + number)
 
 
 @handling(ENDINGS, leave)

@@ -60,6 +60,7 @@ from .fields import (
 )
 from .plan import Columns, Options
 from .programs import functions_in, tested_program
+from .progress import ending_whole, telling
 from .records import Record, read
 
 __all__ = [
@@ -95,8 +96,6 @@ __all__ = [
 SPLIT_NAMES = ("example", "benchmark", "validation", "train")
 # A generator that repeats known tasks this many times in a row has nothing new.
 PATIENCE = 10_000
-# How often a slow generator is reported on.
-PROGRESS_SECONDS = 20.0
 
 
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
@@ -147,7 +146,7 @@ def cut(
 @contextlib.contextmanager
 def _telling_progress(rows: list[Row], total: int) -> Generator[None]:
     """Tell how many rows there are, and in which lines the generator is, if it is slow."""
-    root, thread, done = project.here().root, threading.get_ident(), threading.Event()
+    root, thread = project.here().root, threading.get_ident()
 
     def lines() -> str:
         calls, frame = [], sys._current_frames().get(thread)
@@ -159,18 +158,8 @@ def _telling_progress(rows: list[Row], total: int) -> Generator[None]:
             frame = frame.f_back
         return f"; now {', which calls '.join(reversed(calls))}" if calls else ""
 
-    def tell() -> None:
-        while not done.wait(PROGRESS_SECONDS):
-            known = f"{len(rows)} of {counted(total, 'row')}"
-            print(f"make_rows.py: {known}{lines()}", file=sys.stderr, flush=True)
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
+    with telling(lambda: f"{len(rows)} of {counted(total, 'row')}{lines()}"):
         yield
-    finally:
-        done.set()
-        teller.join()
 
 
 class Others:
@@ -250,7 +239,7 @@ def main(
             print(note)
         return 0
 
-    with _warning_once():
+    with _warning_once(), ending_whole():
         return exit_status("make_rows.py", run)
 
 

@@ -5,7 +5,9 @@ import contextlib
 import heapq
 import json
 import re
+import sys
 import tempfile
+import time
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -37,6 +39,7 @@ from ..evaluation.rows import (
 from ..evaluation.rows import read as rows_in
 from ..files import raised, write_atomically
 from .examples import LONG_PROMPT, files_of, read_options, row_of
+from .progress import ending_whole, telling
 from .records import Record, Source, splits_of
 
 Convert = Callable[[Record], Any]
@@ -76,6 +79,8 @@ def from_dataset(
         paths, others = files_of(names, wanted, options.output, options.overwrite)
         maker = RowMaker(example, options.seed, others, options.without_solved_by)
         with contextlib.ExitStack() as files:
+            if not sys.stderr.isatty():  # else there is a bar
+                files.enter_context(telling(maker.progress))
             opened = {
                 name: files.enter_context(write_atomically(paths[name]))
                 for name in wanted
@@ -113,7 +118,8 @@ def from_dataset(
             print(line)
         return 0
 
-    return exit_status("make_rows.py", run)
+    with ending_whole():
+        return exit_status("make_rows.py", run)
 
 
 class RowMaker:
@@ -130,7 +136,7 @@ class RowMaker:
         players: Collection[str] = (),
     ) -> None:
         """Rows of the files `others` are left out, and those that `players` solve."""
-        self.example, self.seed = example, seed
+        self.example, self.seed, self.started = example, seed, time.monotonic()
         self.domain_class = project.here().load_class()
         self.keeps = unsolved(self.domain_class, players)
         self.definitions, self.agent = server_tools(), variant_agent()
@@ -179,6 +185,12 @@ class RowMaker:
                     self._note(f"{{}} left out: {what}", record)
                 else:
                     yield line, self._look(split, row, solution, record)
+
+    def progress(self) -> str:
+        """How many records are read, and how fast."""
+        count = self.counts["records"]
+        speed = count / (time.monotonic() - self.started)
+        return f"{counted(count, 'record')}, {speed:,.0f} records/s"
 
     def _made(self, record: Record) -> list[Any]:
         """The examples that the user's function makes of a record."""
