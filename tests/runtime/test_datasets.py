@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import random
 import signal
 import sys
 import weakref
@@ -21,6 +22,7 @@ from env_runtime.evaluation.rows import load_rows
 from env_runtime.graders import Number
 from env_runtime.rows import Example, Record, from_dataset, progress, read
 from env_runtime.rows import dataset as command
+from env_runtime.rows.hashes import Hashes
 from env_runtime.rows.records import split_named
 
 from .support import refusal, until
@@ -451,6 +453,17 @@ def make(loads, monkeypatch, tmp_path, capsys):
 
 def questions(rows):
     return [row["responses_create_params"]["input"][0]["content"] for row in rows]
+
+
+def test_hashes_are_a_set():
+    rng = random.Random(0)
+    numbers = [rng.getrandbits(64) >> rng.choice([0, 0, 48]) for _ in range(5000)]
+    hashes, known = Hashes(), set()
+    for number in numbers:
+        assert (number in hashes) == (number in known)
+        hashes.add(number)
+        known.add(number)
+    assert all(number in hashes for number in known)
 
 
 def test_a_long_run_says_how_far_it_is(make, tmp_path, monkeypatch, capsys):

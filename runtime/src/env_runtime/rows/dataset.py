@@ -39,6 +39,7 @@ from ..evaluation.rows import (
 from ..evaluation.rows import read as rows_in
 from ..files import raised, write_atomically
 from .examples import LONG_PROMPT, files_of, read_options, row_of
+from .hashes import Hashes
 from .progress import ending_whole, telling
 from .records import Record, Source, splits_of
 
@@ -106,7 +107,7 @@ def from_dataset(
             note = "" if kept else ", held out of train"
             print(f"{shown(paths[name])}: {counted(count, 'row')}{note}")
         examples_there = maker.others.get(paths["example"], set())
-        gone = len(examples_there - maker.known)
+        gone = sum(key not in maker.known for key in examples_there)
         if gone and options.train is options.validation is None:
             print(
                 f"{gone} of the {len(examples_there)} rows of example.jsonl are no longer "
@@ -125,7 +126,7 @@ def from_dataset(
 class RowMaker:
     """Makes rows of records, and counts what their owner should know.
 
-    Hashes stand for prompts and tasks: a million rows take some 330 MB of memory.
+    Hashes stand for prompts and tasks: a million rows take some 160 MB of memory.
     """
 
     def __init__(
@@ -144,10 +145,10 @@ class RowMaker:
             path: {row_key(self.domain_class, row) for row in rows_in(path)}
             for path in others
         }
-        self.known: set[int] = set()  # keys of whole rows
-        self.questions: set[int] = set()  # hashes of prompts
-        # Hashes of prompts and solutions, by split
-        self.asked: defaultdict[str, set[int]] = defaultdict(set)
+        self.known = Hashes()  # keys of whole rows
+        self.questions = Hashes()  # of prompts
+        # Of prompts and solutions, by split
+        self.asked: defaultdict[str, Hashes] = defaultdict(Hashes)
         self.lengths: Counter[int] = Counter()  # of prompts, in characters
         self.longest = (0, "")
         self.counts: Counter[str] = Counter()  # records: all, used, by note
