@@ -1,7 +1,8 @@
 """The columns of a dataset's first records, and what their names tell."""
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import Any
 
@@ -9,7 +10,7 @@ from ..errors import RolloutError
 from ..graders import Number
 from ..notation import normal
 from .fields import as_text, is_empty, names_in
-from .plan import ALIASES, PARSED, Draft, Path, message_key
+from .plan import ALIASES, PARSED, Draft, Path, Unfit, message_key
 from .records import Record
 
 FIT = 0.95  # the share of complete records that have to fit
@@ -145,7 +146,6 @@ class Looked:
         self.plan = Draft()
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
-        self.doubts: dict[str, str] = {}  # why columns may belong to the prompt
         self.why_prompt = ""
         # That prompts of NeMo Gym's rows ask for no box, and whether for another form
         self.form, self.asks_otherwise = "", False
@@ -163,11 +163,7 @@ class Looked:
             self._looked_at = self.records, columns
         return columns
 
-    def _doubt(self, problem: str, *choices: dict[str, str]) -> None:
-        """Raise RolloutError with a command for each way to go on."""
-        raise RolloutError("\n".join([problem, *self._commands(choices)]))
-
-    def _commands(self, choices: Iterable[dict[str, str]]) -> list[str]:
+    def commands(self, choices: Iterable[dict[str, str]]) -> list[str]:
         """The commands to choose from."""
         lines = []
         for choice in choices:
@@ -189,22 +185,16 @@ class Looked:
         """Whether the gold's column names an option by its name alone."""
         return folded(self.plan.expected.column) in INDEXES
 
-    def _are_short(self, values: Iterable[Any]) -> bool:
+    def are_short(self, values: Iterable[Any]) -> bool:
         """Whether nearly all values are compared as texts."""
-        return self._share(map(as_text, values), is_short) >= FIT
+        return share(map(as_text, values), is_short) >= FIT
 
-    def _main(self) -> str:
+    @property
+    def main(self) -> str:
+        """The column that asks."""
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
 
-    def _template(self) -> str:
-        """A template of all that the question is about, for commands in messages."""
-        raise NotImplementedError
-
-    def _shown(self) -> list[str]:
-        """The columns that the question is about."""
-        raise NotImplementedError
-
-    def _values(self, path: Path) -> list[Any]:
+    def values(self, path: Path) -> list[Any]:
         """The values of the records at a path, those that are empty left out."""
         if self.plan.answered and path.column == self.plan.prompt:
             last = [(r.get(path.column) or [{}])[-1] for r in self.records]
@@ -213,47 +203,48 @@ class Looked:
             found = [path.of(record) for record in self.records]
         return [value for value in found if not is_empty(value)]
 
-    @staticmethod
-    def _share(values: Iterable[Any], test: Any) -> float:
-        values = [*values]
-        return (
-            sum(bool(test(value)) for value in values) / len(values) if values else 0.0
-        )
+    def golds(self) -> list[Any]:
+        """The golds of the records, as the plan finds them."""
+        golds = []
+        for record in self.records:
+            with contextlib.suppress(Unfit):
+                golds.append(self.plan.gold(record))
+        return golds
 
     # ------------------------------------------------------------------ the columns
 
-    def _named(self, names: Iterable[str]) -> str:
+    def named(self, names: Iterable[str]) -> str:
         """The column with the first of the names, in any case; "" if there is none."""
         by_name = {folded(column): column for column in reversed(self.columns)}
         return next((by_name[name] for name in names if name in by_name), "")
 
-    def _first(self, column: str) -> Any:
+    def first(self, column: str) -> Any:
         """The first value of a column that is not empty."""
         values = (record.get(column) for record in self.records)
         return next((value for value in values if not is_empty(value)), "")
 
-    def _is_text(self, name: str) -> bool:
+    def is_text(self, name: str) -> bool:
         """Whether the column of a name, in any case, holds text."""
-        column = name if name in self.columns else self._named([name])
-        return isinstance(self._first(column), str) if column else False
+        column = name if name in self.columns else self.named([name])
+        return isinstance(self.first(column), str) if column else False
 
-    def _has_objects(self, column: str) -> bool:
+    def has_objects(self, column: str) -> bool:
         """Whether a column holds lists of objects."""
-        value = self._first(column)
+        value = self.first(column)
         return isinstance(value, list) and isinstance(value[0], Mapping)
 
-    def _has_messages(self, column: str) -> bool:
-        column = self._named([column])
-        if not column or not self._has_objects(column):
+    def has_messages(self, column: str) -> bool:
+        column = self.named([column])
+        if not column or not self.has_objects(column):
             return False
-        return bool({"role", "from"} & {*self._first(column)[0]})
+        return bool({"role", "from"} & {*self.first(column)[0]})
 
-    def _path(self, column: str) -> Path:
+    def path(self, column: str) -> Path:
         """The path to a column, or to a part of it, as in `answers.text`."""
         name, _, part = (
             (column, "", "") if column in self.columns else column.partition(".")
         )
-        value, path = self._first(name), Path(name)
+        value, path = self.first(name), Path(name)
         one = value[0] if isinstance(value, list) and value else value
         if not part and isinstance(one, Mapping):
             if "text" in one and {*one} <= SPAN:
@@ -275,19 +266,7 @@ class Looked:
             path = parsed if sum(is_json) >= FIT * len(found) else path
         return path
 
-    def _check(
-        self, found: str, what: str, option: str, value: str, likely: list[str]
-    ) -> None:
-        """Raise RolloutError, with the values that are likely, if no column was found."""
-        if not found:
-            self._doubt(
-                f"which column is {what} is not clear: there are "
-                f"{', '.join(self.columns)}. Name it with --{option} '{value}', or "
-                f"-d {option}='{value}'",
-                *({option: each} for each in likely[:4]),
-            )
-
-    def _may_answer(self) -> list[str]:
+    def may_answer(self) -> list[str]:
         """The columns that may be the expected answer, if none is called so."""
         used = {*names_in(self.plan.prompt), *self.plan.lists, *self.plan.images}
         return [
@@ -296,27 +275,25 @@ class Looked:
             if name not in used
             and folded(name) not in (*CONTEXTS, *OPTIONS)
             and not words_in(name) & {*ABOUT}
-            and isinstance(self._first(name), str | int | float | list)
+            and isinstance(self.first(name), str | int | float | list)
         ]
 
-    def _texts(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The columns that a prompt may name, those with questions first."""
         texts = {
-            name: [as_text(value) for value in self._values(Path(name))]
+            name: [as_text(value) for value in self.values(Path(name))]
             for name in self.columns
             if folded(name) not in EXPECTED
             and not words_in(name) & {*ABOUT}
-            and self._is_text(name)
+            and self.is_text(name)
             and name not in self.plan.lists
         }
-        asks = {
-            name: self._share(its, lambda t: "?" in t) for name, its in texts.items()
-        }
+        asks = {name: share(its, lambda t: "?" in t) for name, its in texts.items()}
         return sorted(texts, key=lambda name: asks[name] <= 0.5)
 
-    def _is_passage(self, name: str) -> bool:
+    def is_passage(self, name: str) -> bool:
         """Whether a column holds texts of several words."""
-        values = self._values(Path(name))
+        values = self.values(Path(name))
         if words_in(name) & {*ABOUT, *EXPLAINS, *AGAIN} or not all(
             map(is_texts, values)
         ):
@@ -342,6 +319,12 @@ def folded(name: str) -> str:
     """A name in lower case with _ between its words: modelAnswer is model_answer."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
     return re.sub(r"[\s._-]+", "_", parted.lower())
+
+
+def share(values: Iterable[Any], test: Callable[[Any], Any]) -> float:
+    """The share of values that pass a test."""
+    passed = [bool(test(value)) for value in values]
+    return sum(passed) / len(passed) if passed else 0.0
 
 
 def words_in(name: str) -> set[str]:

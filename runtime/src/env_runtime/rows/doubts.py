@@ -1,7 +1,27 @@
 """Doubts: what the records leave open, the message that says so, and the commands to choose from.
 
 Each is an entry of DOUBTS: a function of the records that were looked at, which returns a
-Doubt or None. The plan is chosen in stages, and the doubts of each are asked there.
+Doubt or None. What is wrong with what the user named is no doubt, and is said where it is read.
+The plan is chosen in stages, and the doubts of each are asked there, in this order:
+
+    native      rows of NeMo Gym's have no answer
+    file        before anything is chosen
+    no prompt   no column is known as the prompt
+    images      a column names images
+    expected    columns have names of answers
+    no expected no column is known as the answer
+    no golds    no record has an answer
+    booleans    golds are true and false
+    letters     golds may be letters of options
+    none        golds may say that there is none
+    lists       golds may be lists
+    golds       golds of any kind
+    numbers, objects, calls, labels, texts, long     golds of that kind
+    option, options     how golds name options
+    form        rows of NeMo Gym's ask for another form of answers
+    columns     columns may belong to the prompt
+    prompts     the prompts as they are
+    misfits     records do not fit the grader
 """
 
 import contextlib
@@ -9,16 +29,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from statistics import median
 from typing import Any, NamedTuple
 
 from ..errors import RolloutError
 from ..notation import unstyled
+from .apart import ASKED, LEFT_OUT, Column, Reason, names_files_of_some, reason_of
 from .columns import (
     ABOUT,
     ASKS,
     CLASSES,
+    CONTEXTS,
     EXPECTED,
     FEWEST,
+    FILE,
     FIT,
     LABELS,
     NOTHING,
@@ -36,11 +60,17 @@ from .columns import (
     folded,
     is_number,
     is_texts,
+    share,
+    text_of,
     title,
+    titled,
+    valid,
     words_in,
 )
-from .fields import LETTERS, as_text, listed_in, names_in, parsed
-from .plan import ALIASES, Unfit, message_key, shown
+from .fields import LETTERS, as_text, is_empty, listed_in, names_in, parsed
+from .naming import Naming
+from .plan import ALIASES, Path, Unfit, message_key, shown
+from .records import Record
 
 # The place of a name in a template, and not a group of LaTeX
 PLACE = re.compile(r"(?<![\\\w^_}\]$#{])\{[A-Za-z][A-Za-z_]{2,}\}(?!\})")
@@ -72,6 +102,30 @@ class Asking(Looked):
                     raise OwnGrade(doubt.problem)
                 self._doubt(doubt.problem, *doubt.ways)
 
+    def _doubt(self, problem: str, *ways: dict[str, str]) -> None:
+        raise RolloutError("\n".join([problem, *self.commands(ways)]))
+
+    def apart(self) -> dict[str, Reason]:
+        """The reasons for columns, beside those that the plan has."""
+        columns = [name for name in self.columns if not self.plan.became(name)]
+        reasons = {name: reason_of(Column(self, name)) for name in columns}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def parts(self, without: str = "") -> list[str]:
+        """The columns that the question is about, in the order of the file."""
+        main, apart = names_in(self.plan.prompt), self.apart()
+        left_out = {n for n, reason in apart.items() if reason.outcome == LEFT_OUT}
+        return [
+            name
+            for name in self.columns
+            if name not in {*left_out, without}
+            and (name in main or not self.plan.became(name))
+        ]
+
+    def template(self) -> str:
+        """A template of all that the question is about, for commands in messages."""
+        return titled(self.parts() or [self.main])
+
     def asked(self, record: Mapping[str, Any]) -> str:
         """All that a record asks, with what is before the question."""
         plan = self.plan
@@ -82,7 +136,7 @@ class Asking(Looked):
 
     def ways(self, more: str) -> list[dict[str, str]]:
         """The command that says more in the prompt; none for messages."""
-        return [] if self.plan.is_chat else [{"prompt": f"{self._template()} {more}"}]
+        return [] if self.plan.is_chat else [{"prompt": f"{self.template()} {more}"}]
 
 
 DOUBTS: dict[str, list[Callable[..., Doubt | None]]] = {}
@@ -96,6 +150,32 @@ def at[Find: Callable[..., Doubt | None]](stage: str) -> Callable[[Find], Find]:
         return find
 
     return added
+
+
+@at("native")
+def rows_for_another_verifier(looked: Asking, named: str) -> Doubt | None:
+    if looked.plan.key in looked.columns:
+        return None
+    wrong = f"{named!r} is none of these" if named else "none is an answer"
+    return Doubt(
+        f"the rows are NeMo Gym's, and their tasks have {', '.join(looked.columns)}: "
+        f"{wrong}. The verifier that they were made for reads these fields. Name the one with "
+        "the expected answer, --expected FIELD, or write a class that takes them, and copy "
+        "beside it with the same dataset"
+    )
+
+
+@at("form")
+def another_form(looked: Asking) -> Doubt | None:
+    """The prompts of NeMo Gym's rows ask for another form than a box."""
+    if not looked.asks_otherwise:
+        return None
+    grader = looked.plan.grader
+    return Doubt(
+        f"{looked.form}, which the grader {grader} reads: ask for a box in the prompts, or write "
+        "a class whose reward(answer) reads their form. This command goes on nevertheless",
+        ({"grader": grader},),
+    )
 
 
 # ---------------------------------------------------------------------- the file
@@ -140,8 +220,16 @@ def rules(looked: Asking) -> Doubt | None:
 
 
 @at("no prompt")
+def a_prompt_that_is_no_text(looked: Asking) -> Doubt | None:
+    named = looked.named(PROMPTS)
+    if isinstance(value := looked.first(named), Mapping | str):
+        return None
+    return Doubt(f"{named} is no text, such as {value!r:.80}", own=True)
+
+
+@at("no prompt")
 def a_question_in_an_object(looked: Asking) -> Doubt | None:
-    first = {name: looked._first(name) for name in looked.columns}
+    first = {name: looked.first(name) for name in looked.columns}
     objects = {
         name: value for name, value in first.items() if isinstance(value, Mapping)
     }
@@ -156,9 +244,102 @@ def a_question_in_an_object(looked: Asking) -> Doubt | None:
     return None
 
 
+@at("no prompt")
+def no_column_of_prompts(looked: Asking) -> Doubt:
+    texts = looked.texts()
+    around = [name for name in texts[1:] if looked.is_passage(name)]
+    likely = [f"{{{name}}}" for name in texts if valid(name)]
+    if around:
+        likely.insert(0, titled([*around, texts[0]]))
+    return _which(looked, "the prompt", "prompt", "{COLUMN}", likely)
+
+
+def _which(
+    looked: Asking, what: str, option: str, value: str, likely: list[str]
+) -> Doubt:
+    return Doubt(
+        f"which column is {what} is not clear: there are {', '.join(looked.columns)}. Name it "
+        f"with --{option} '{value}', or -d {option}='{value}'",
+        tuple({option: each} for each in likely[:4]),
+    )
+
+
+@at("images")
+def names_of_images(looked: Asking, column: str) -> Doubt:
+    return Doubt(
+        f"the column {column!r} names images, such as {looked.first(column)!r:.80}, and a "
+        "row needs the image itself: put it into the records, as a URL or as bytes "
+        "of Parquet"
+    )
+
+
+# ---------------------------------------------------------------------- the other columns
+
+
+@at("columns")
+def two_that_are_compared(looked: Asking) -> Doubt | None:
+    """Two columns that are about the answer are also compared, beside A>B."""
+    options, told = looked.plan.options, looked.unused.items()
+    compared = [
+        name
+        for name, why in told
+        if why == "about the answer" and re.search(r"(?i)_?[ab01]$", name)
+    ]
+    if not options or options.kind != "labels" or len(compared) != 2:
+        return None
+    parts = looked.parts()
+    return Doubt(
+        f"whether {' and '.join(compared)} belong to the prompt is not clear",
+        ({"prompt": titled([*parts, *compared])}, {"prompt": titled(parts)}),
+    )
+
+
+@at("columns")
+def files_that_no_row_has(looked: Asking) -> Doubt | None:
+    for name in filter(lambda each: not looked.plan.became(each), looked.columns):
+        column = Column(looked, name)
+        is_text = column.words & {*CONTEXTS} and not column.words & {
+            "id",
+            "source",
+            "url",
+        }
+        paths = share(column.values, lambda v: FILE.fullmatch(str(v).strip()))
+        if is_text and paths > 0.5:
+            return Doubt(
+                f"{name} names files, such as {shown(column.values[0])!r}, and a row needs "
+                f"what is in them: put the text of each into {name}"
+            )
+    return None
+
+
+@at("columns")
+def a_column_that_may_belong(looked: Asking) -> Doubt | None:
+    for name, reason in looked.apart().items():
+        some = (
+            Column(looked, name).values if reason.holds is names_files_of_some else []
+        )
+        without = {"prompt": titled(looked.parts(without=name))}
+        if some:
+            return Doubt(
+                f"{name} names a file for {len(some)} of {len(looked.records)} questions, such "
+                f"as {shown(some[0])!r}, and no row has it: leave these out of the dataset, or",
+                (without,),
+            )
+        if reason.outcome == ASKED:
+            return Doubt(
+                f"whether {name} belongs to the prompt is not clear: {reason.why}, such as "
+                f"{shown(looked.first(name))!r}",
+                ({"prompt": titled(looked.parts())}, without),
+            )
+    return None
+
+
+# ---------------------------------------------------------------------- the prompts
+
+
 @at("prompts")
 def numbers_without_words(looked: Asking, asked: list[str]) -> Doubt | None:
-    if looked._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
+    if share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
         return Doubt(
             f"the prompts, such as {shown(asked[0])!r}, do not say what to do: say it with "
             f"--prompt 'Solve ...: {looked.plan.prompt}'"
@@ -245,18 +426,128 @@ def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | Non
         name
         for name in columns
         if words_in(name) & {*EXPECTED} - {*ABOUT}
-        or (not words_in(name) & {*ABOUT} and is_texts(looked._first(name)))
+        or (not words_in(name) & {*ABOUT} and is_texts(looked.first(name)))
     ]
     if folded(topic) not in ("intent", "category") or not others:
         return None
     return Doubt(
-        f"the expected answer may be {topic}, such as {shown(looked._first(topic))!r}, or "
-        f"{others[0]}, such as {shown(looked._first(others[0]))!r}",
+        f"the expected answer may be {topic}, such as {shown(looked.first(topic))!r}, or "
+        f"{others[0]}, such as {shown(looked.first(others[0]))!r}",
         tuple(
             {"expected": name}
             for name in (topic, *others)
-            if not isinstance(looked._first(name), Mapping)
+            if not isinstance(looked.first(name), Mapping)
         ),
+    )
+
+
+@at("expected")
+def two_answers(looked: Asking, found: list[str], columns: list[str]) -> Doubt | None:
+    """Another column could be the gold, and says another."""
+    path = looked.path(found[0])
+    if not looked.are_short(looked.values(path)):
+        return None
+    for other in found[1:]:
+        if folded(other) in EXPECTED[EXPECTED.index("solution") :]:
+            return None
+        others = looked.path(other)
+        pairs = [
+            (a, b)
+            for r in looked.records
+            if not is_empty(a := path.of(r)) and not is_empty(b := others.of(r))
+        ]
+        golds = looked.are_short([b for _, b in pairs])
+        if golds and not _agree(looked, path, others, pairs):
+            return Doubt(
+                f"two columns could be the expected answer: {found[0]}, such as "
+                f"{pairs[0][0]!r:.80}, and {other}, such as {pairs[0][1]!r:.80}",
+                ({"expected": found[0]}, {"expected": other}),
+            )
+    return None
+
+
+def _agree(
+    looked: Looked, one: Path, other: Path, pairs: list[tuple[Any, Any]]
+) -> bool:
+    """Whether two columns say the same: the same text, or always one for the other."""
+    same = [text_of(a) in text_of(b) or text_of(b) in text_of(a) for a, b in pairs]
+    if sum(same) >= FIT * len(pairs):
+        return True
+    by_first: dict[str, set[str]] = {}
+    for a, b in pairs:
+        by_first.setdefault(as_text(a), set()).add(as_text(b))
+    values = {as_text(b) for _, b in pairs}
+    few = len(by_first) <= LABELS and len(by_first) == len(values)
+    if few and all(len(each) == 1 for each in by_first.values()):
+        return True
+    if not looked.plan.options:
+        return False
+    letters = zip(Naming(looked, one).found, Naming(looked, other).found, strict=True)
+    both = [(a, b) for a, b in letters if a and b]
+    alike = sum(a == b for a, b in both)
+    return len(both) >= 0.5 * len(pairs) and alike >= FIT * len(both)
+
+
+@at("no expected")
+def no_text_but_a_prompt(looked: Asking, others: list[str]) -> Doubt | None:
+    if others and all(not is_texts(looked.first(name)) for name in others):
+        names = ", ".join(others)
+        return Doubt(f"no column is the answer: there are {names}", own=True)
+    return None
+
+
+@at("no expected")
+def no_column_of_answers(looked: Asking, others: list[str]) -> Doubt:
+    likely = looked.may_answer()
+    return _which(looked, "the expected answer", "expected", "COLUMN", likely)
+
+
+@at("no golds")
+def no_answer(looked: Asking) -> Doubt:
+    plan = looked.plan
+    fits = f" that fits {plan.pattern!r}" if plan.pattern else ""
+    return Doubt(
+        f"no record has an answer in {plan.expected}{fits}: name another with --expected"
+    )
+
+
+# ---------------------------------------------------------------------- names of options
+
+
+@at("option")
+def no_way_to_name_an_option(looked: Asking, naming: Naming) -> Doubt:
+    pairs = zip(looked.records, naming.countable, naming.found, strict=True)
+    wrong = next((record for record, has, letter in pairs if has and not letter), None)
+    cure = "Make it a letter, the text of an option, or its number"
+    return _unclear(looked, wrong or looked.records[0], cure)
+
+
+@at("options")
+def two_ways_to_name_an_option(looked: Asking, naming: Naming) -> Doubt | None:
+    column = looked.plan.expected.column
+    for why in naming.as_good:
+        if why.startswith("the number") and not naming.best.startswith("the number"):
+            golds = looked.golds()
+            if not naming.best.startswith("a letter"):
+                continue  # a label is sure
+            if share(golds, is_number) < FIT or any(isinstance(g, str) for g in golds):
+                continue  # letters, or texts of options, all of which are there
+        pairs = zip(looked.records, naming.countable, strict=True)
+        record = next(record for record, has_gold in pairs if has_gold)
+        ways = ({"expected": f"{column} from 0"}, {"expected": f"{column} from 1"})
+        return _unclear(looked, record, f"It may be {naming.best}, or {why}", ways)
+    return None
+
+
+def _unclear(
+    looked: Asking, record: Record, cure: str, ways: tuple[dict[str, str], ...] = ()
+) -> Doubt:
+    plan = looked.plan
+    listed = plan.options.of(record) if plan.options else []
+    return Doubt(
+        f"how {plan.expected} names an option is not clear, such as "
+        f"{plan.expected.of(record)!r:.80} of {listed!r:.200} ({record.place}). {cure}",
+        ways,
     )
 
 
@@ -265,7 +556,7 @@ def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | Non
 
 @at("letters")
 def a_letter_and_an_option(looked: Asking, said: list[str]) -> Doubt | None:
-    if looked._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
+    if share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
         return Doubt(
             f"{looked.plan.expected.column} has a letter and an option, such as {said[0]!r:.80}: "
             "take the letter with --expected 'COLUMN=PATTERN' --grader choice"
@@ -280,7 +571,7 @@ def letters_that_stand_for_something(looked: Asking, said: list[str]) -> Doubt |
     labels, plan = sorted({*said}), looked.plan
     named = [re.compile(rf"(?<!\w){re.escape(label)}(?!\w)") for label in labels]
     asked = [plan.prompt] if looked.asked_for else map(looked.asked, looked.records)
-    if looked._share(asked, lambda text: all(n.search(text) for n in named)) >= FIT:
+    if share(asked, lambda text: all(n.search(text) for n in named)) >= FIT:
         return None
     meant = ", ".join(f"{label} for ..." for label in labels)
     how = ", as in the first command. The second is for prompts"
@@ -296,13 +587,13 @@ def letters_that_stand_for_something(looked: Asking, said: list[str]) -> Doubt |
 def several_letters(looked: Asking, said: list[str]) -> Doubt | None:
     """Golds are letters of one option, or of several, such as ABD."""
     several = [text for text in said if len(text) > 1]
-    ascending = looked._share(
+    ascending = share(
         said, lambda t: re.fullmatch("[A-J]+", t) and list(t) == sorted({*t})
     )
     if not several or ascending < FIT or len(several) < 0.02 * len(said):
         return None
     texts = [*map(looked.plan.question, looked.records)]
-    if looked._share(texts, listed_in) <= 0.5:
+    if share(texts, listed_in) <= 0.5:
         return None
     return Doubt(
         f"{looked.plan.expected.column} has the letters of several options, such as "
@@ -319,11 +610,11 @@ def letters_without_options(looked: Asking, said: list[str]) -> Doubt | None:
         return None
     texts = [*map(plan.question, looked.records)]
     if not plan.is_chat:
-        texts = [as_text(record.get(looked._main())) for record in looked.records]
-    if looked._share(texts, listed_in) >= FIT:
+        texts = [as_text(record.get(looked.main)) for record in looked.records]
+    if share(texts, listed_in) >= FIT:
         return None
     used = {*names_in(plan.prompt), plan.expected.column}
-    parts = [name for name in looked._texts() if name not in used]
+    parts = [name for name in looked.texts() if name not in used]
     listed = " ".join(f"{a}. {{{n}}}" for a, n in zip(LETTERS, parts, strict=False))
     named = {"prompt": f"{plan.prompt} {listed}", "grader": "choice"}
     return Doubt(
@@ -365,13 +656,13 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
     if not lists or ALIASES in path.steps:
         return None
     known = all(is_number(part) for one in lists for part in one)
-    known = known or looked._share(lists, are_spellings) > 0.5
+    known = known or share(lists, are_spellings) > 0.5
     if known and not has_options:
         return None
     form = f". {looked.form}, which these graders read" * bool(looked.form)
     graders = ("all", "ordered") if has_options else ("any", "all", "ordered")
     parts = [part for one in lists for part in one]
-    if looked._share(parts, SENTENCE.fullmatch) > 0.5 or not looked._are_short(parts):
+    if share(parts, SENTENCE.fullmatch) > 0.5 or not looked.are_short(parts):
         graders = ("judge", "any")
     return Doubt(
         f"{path.column} has lists, such as {max(lists[:20], key=len)!r:.80}, and whether one of "
@@ -413,7 +704,7 @@ def _speaks_of(looked: Looked, answer: str) -> bool:
         for record in looked.records
         if looked.plan.expected.of(record) == answer
     ]
-    return looked._share(asked, named.search) > 0.5
+    return share(asked, named.search) > 0.5
 
 
 @at("golds")
@@ -428,12 +719,12 @@ def an_index_without_options(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 @at("golds")
 def programs(looked: Asking, golds: list[Any]) -> Doubt | None:
-    return _PROGRAMS if looked._share(map(str, golds), PROGRAM.search) > 0.5 else None
+    return _PROGRAMS if share(map(str, golds), PROGRAM.search) > 0.5 else None
 
 
 @at("golds")
 def printed_bytes(looked: Asking, golds: list[Any]) -> Doubt | None:
-    if looked._share(map(str, golds), re.compile(r"b'.*'|b\".*\"").fullmatch) > 0.5:
+    if share(map(str, golds), re.compile(r"b'.*'|b\".*\"").fullmatch) > 0.5:
         return Doubt(
             f"{looked.plan.expected.column} has bytes as Python writes them, such as {golds[0]}: "
             "write them as text, in the questions, too"
@@ -467,6 +758,16 @@ def kind_of(value: Any, among_numbers: bool) -> str:
     if isinstance(value, list) and (among_numbers or not is_texts(value)):
         return "list"
     return "object" if isinstance(value, Mapping) else "plain"
+
+
+@at("golds")
+def names_of_rules(looked: Asking, golds: list[Any]) -> Doubt | None:
+    if not all(isinstance(gold, Mapping) for gold in golds):
+        return None
+    if any(re.match("func|check|constraint|rule|verif", key) for key in golds[0]):
+        column = looked.plan.expected.column
+        return Doubt(f"{column} names a rule: {shown(golds[0])}", own=True)
+    return None
 
 
 # ---------------------------------------------------------------------- golds that are numbers
@@ -504,7 +805,7 @@ def numbers_in_the_question(looked: Asking, golds: list[Any]) -> Doubt | None:
     for record in looked.records:
         with contextlib.suppress(Unfit):
             gold = str(plan.gold(record))
-            text = as_text(record.get(looked._main()))
+            text = as_text(record.get(looked.main))
             found = re.search(rf"(?<![\d.]){re.escape(gold)}(?![\d.]|\w)", text)
             said += len(gold) > 1 and bool(found)
     if said >= 0.9 * len(golds):
@@ -516,11 +817,11 @@ def numbers_in_the_question(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 def _compared(looked: Asking, what: str) -> Doubt | None:
     """Two texts are compared, and no column says how."""
-    if folded(looked._main()) not in PAIRS or looked.asked_for:
+    if folded(looked.main) not in PAIRS or looked.asked_for:
         return None
     return Doubt(
         f"{looked.plan.expected.column} is {what}, and no column asks the question: ask it with "
-        f"--prompt '{looked._template()} ...?'"
+        f"--prompt '{looked.template()} ...?'"
     )
 
 
@@ -535,6 +836,16 @@ def a_boolean_of_two_texts(looked: Asking) -> Doubt | None:
 
 
 # ---------------------------------------------------------------------- objects, labels, texts
+
+
+@at("calls")
+def answers_that_are_no_calls(looked: Asking, golds: list[Any]) -> Doubt | None:
+    if not looked.plan.tools:
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} does not have calls with `name` and `arguments`, but "
+        f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
+    )
 
 
 @at("objects")
@@ -553,7 +864,7 @@ def keys_that_nothing_tells(looked: Asking, golds: list[Any]) -> Doubt | None:
     has = f"objects with {', '.join(first)}" if is_object else "lists of lists"
     return Doubt(
         f"{column} has {has}, and no question says so: say it "
-        f"with --prompt '{looked._template()} Answer with ...' --grader json"
+        f"with --prompt '{looked.template()} Answer with ...' --grader json"
     )
 
 
@@ -565,13 +876,13 @@ def yes_or_no_to_nothing(looked: Asking, labels: list[str]) -> Doubt | None:
     column, asked = looked.plan.expected.column, 0
     for record in looked.records:
         text = as_text([value for name, value in record.items() if name != column])
-        main = as_text(record.get(looked._main())).casefold()
+        main = as_text(record.get(looked.main)).casefold()
         asked += "?" in text or "yes" in text.casefold() or bool(YES_NO.match(main))
     if asked >= 0.5 * len(looked.records):
         return None
     return Doubt(
         f"{column} is yes or no, and no column asks the question: ask it with --prompt "
-        f"'{looked._template()} ... Is that so?'"
+        f"'{looked.template()} ... Is that so?'"
     )
 
 
@@ -581,10 +892,10 @@ _STATEMENT = re.compile(r"(?s)[A-Z\d\W][^?？؟]*[.!\"'”’)]\s*")
 @at("texts")
 def statements(looked: Asking) -> Doubt | None:
     """The prompts say something, and ask nothing."""
-    plan, name = looked.plan, folded(looked._main())
+    plan, name = looked.plan, folded(looked.main)
     if looked.asked_for or looked.native or plan.is_chat or plan.images:
         return None
-    shown_columns = looked._shown()  # looks at all records
+    shown_columns = looked.parts() or [looked.main]  # looks at all records
     texts = [
         "\n".join(as_text(record.get(column)) for column in shown_columns)
         for record in looked.records
@@ -597,7 +908,17 @@ def statements(looked: Asking) -> Doubt | None:
         return None
     return Doubt(
         f"the prompts, such as {shown(texts[0])!r}, ask nothing: say what to do with "
-        f"--prompt '{looked._template()} ...?'"
+        f"--prompt '{looked.template()} ...?'"
+    )
+
+
+@at("long")
+def long_answers(looked: Asking, texts: list[str]) -> Doubt:
+    words = median(len(text.split()) for text in texts)
+    return Doubt(
+        f"how to compare the answers is not clear: they have {words:g} words (the "
+        f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
+        "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
     )
 
 

@@ -1,0 +1,252 @@
+"""Why a column is in the prompt or not: a table of reasons, of which the first that holds decides.
+
+A column is left out, is shown, or the user is asked. No reason means that it is shown.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from statistics import median
+from typing import NamedTuple
+
+from ..graders import Choice
+from .columns import (
+    ABOUT,
+    AGAIN,
+    CONTEXTS,
+    EXPLAINS,
+    FILES,
+    FIT,
+    PASSAGE,
+    SHORT,
+    Looked,
+    folded,
+    is_number,
+    is_texts,
+    share,
+    valid,
+    words_in,
+)
+from .fields import as_text, is_empty
+from .plan import Unfit
+from .records import Record
+
+# Questions about code say so, or ask about an expression, as CRUXEval does.
+CODE = re.compile(
+    r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
+)
+EQUATION = re.compile(
+    r"[\s\d.,()+*/=%^xXyN-]*\d\s*[-+*/^%]\s*[(\d][\s\d.,()+*/=%^xXyN-]*"
+)
+CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
+CLAIMS = ("claim", "statement", "hypothesis")
+
+
+class Column:
+    """A column, with what the reasons look at."""
+
+    def __init__(self, looked: Looked, name: str) -> None:
+        self.looked, self.name, self.folded = looked, name, folded(name)
+        self.words = words_in(name)
+        self.is_context = self.folded in CONTEXTS
+        self.records = [r for r in looked.records if not is_empty(r.get(name))]
+        self.values = [record[name] for record in self.records]
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether it has texts, or lists of them."""
+        return all(map(is_texts, self.values))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Its values as a prompt shows them."""
+        return [as_text(value) for value in self.values]
+
+    @cached_property
+    def length(self) -> float:
+        """The median of the number of words."""
+        return median(len(text.split()) for text in self.texts)
+
+    @cached_property
+    def main(self) -> list[str]:
+        """The questions of the records that have a value."""
+        return [as_text(record.get(self.looked.main)) for record in self.records]
+
+
+LEFT_OUT, SHOWN, ASKED = "left out", "shown", "asked"
+
+
+class Reason(NamedTuple):
+    """Whether a column is LEFT_OUT, SHOWN, or ASKED about, why, and the test of it."""
+
+    outcome: str
+    why: str
+    holds: Callable[[Column], bool]
+
+
+REASONS: list[Reason] = []
+
+
+def reason_of(column: Column) -> Reason | None:
+    """The first reason that holds for a column."""
+    return next((reason for reason in REASONS if reason.holds(column)), None)
+
+
+def because[Test: Callable[[Column], bool]](
+    outcome: str, why: str = ""
+) -> Callable[[Test], Test]:
+    """Make a function of a column a reason, after those above it."""
+
+    def added(holds: Test) -> Test:
+        REASONS.append(Reason(outcome, why, holds))
+        return holds
+
+    return added
+
+
+# ---------------------------------------------------------------------- by its name
+
+
+@because(SHOWN)
+def names_files_of_some(column: Column) -> bool:
+    """A doubt of its own: see doubts.py."""
+    return column.folded in FILES and len(column.values) < len(column.looked.records)
+
+
+@because(LEFT_OUT, "the question again")
+def is_called_a_form_of_the_question(column: Column) -> bool:
+    return bool(column.words & AGAIN)
+
+
+@because(LEFT_OUT, "a name that no template can have")
+def has_no_place_in_a_template(column: Column) -> bool:
+    return not valid(column.name)
+
+
+@because(ASKED, "it may be what the claim follows from")
+def is_evidence_of_a_claim(column: Column) -> bool:
+    is_evidence = bool(column.words & {"fact", "facts", "evidence"})
+    return folded(column.looked.main) in CLAIMS and column.is_text and is_evidence
+
+
+@because(LEFT_OUT, "about the answer")
+def explains_the_answer(column: Column) -> bool:
+    return not column.is_context and bool(column.words & {*EXPLAINS})
+
+
+@because(LEFT_OUT, "about the record")
+def is_about_the_record(column: Column) -> bool:
+    return not column.is_context and bool(column.words & {*ABOUT})
+
+
+# ---------------------------------------------------------------------- by its values
+
+
+@because(ASKED, "it has objects or lists, which the question may be about")
+def has_long_objects(column: Column) -> bool:
+    if column.is_context or column.is_text or column.length <= SHORT:
+        return False
+    return any(isinstance(value, list | Mapping) for value in column.values)
+
+
+@because(LEFT_OUT, "no text")
+def is_no_text(column: Column) -> bool:
+    return not column.is_context and not column.is_text
+
+
+@because(LEFT_OUT, "the question again")
+def is_in_the_question(column: Column) -> bool:
+    inside = [
+        (t.strip() in m and 3 * len(t) > len(m)) or (len(m) > 20 and m.strip() in t)
+        for t, m in zip(column.texts, column.main, strict=True)
+    ]
+    return sum(inside) >= FIT * len(inside)
+
+
+@because(ASKED, "it may be the solution, as a program")
+def is_code_that_nobody_asks_about(column: Column) -> bool:
+    return column.folded == "code" and share(column.main, CODE.search) <= 0.5
+
+
+@because(SHOWN)
+def is_called_a_context(column: Column) -> bool:
+    return column.is_context
+
+
+@because(LEFT_OUT, "few values")
+def has_few_short_values(column: Column) -> bool:
+    return has_few_values(column) and column.length < PASSAGE
+
+
+@because(ASKED, "it is the same in all records")
+def has_one_value(column: Column) -> bool:
+    return has_few_values(column) and len({*column.texts}) == 1
+
+
+def has_few_values(column: Column) -> bool:
+    return len({*column.texts}) < max(2, len(column.texts) / 3)
+
+
+@because(LEFT_OUT, "no text")
+def has_numbers(column: Column) -> bool:
+    return all(" " not in t.strip() and is_number(t) for t in column.texts)
+
+
+@because(LEFT_OUT, "a name or a number")
+def has_names(column: Column) -> bool:
+    return all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in column.texts)
+
+
+@because(ASKED, "it may be the solution, as an equation")
+def has_equations(column: Column) -> bool:
+    found = [len(t) < 200 and bool(EQUATION.fullmatch(t)) for t in column.texts]
+    return sum(found) > 0.8 * len(found)
+
+
+@because(ASKED, "each of its values has one answer")
+def decides_the_answer(column: Column) -> bool:
+    """Short values that are there again have the same answer again."""
+    if column.length > SHORT:
+        return False
+    answers: dict[str, list[str]] = {}
+    for record, text in zip(column.records, column.texts, strict=True):
+        with contextlib.suppress(Unfit):
+            answers.setdefault(text, []).append(
+                as_text(column.looked.plan.gold(record))
+            )
+    again = sum(len(golds) - 1 for golds in answers.values())
+    several = len({gold for golds in answers.values() for gold in golds}) > 1
+    one = all(len({*golds}) == 1 for golds in answers.values())
+    return several and one and again >= max(3, sum(map(len, answers.values())) / 4)
+
+
+@because(ASKED, "it has names, as of constants")
+def has_constants(column: Column) -> bool:
+    return share(column.texts, CONSTANT.fullmatch) > 0.5
+
+
+@because(ASKED, "it holds the answer, as a passage or as an explanation")
+def holds_the_answer(column: Column) -> bool:
+    found = count = 0
+    for record in column.looked.records:
+        with contextlib.suppress(Unfit):
+            if golds := _said(column.looked, record):
+                count += 1
+                text = as_text(record.get(column.name)).casefold()
+                named = rf"(?<!\w){re.escape(golds[0])}(?!\w)"
+                found += bool(re.search(named, text))
+    return count > 0 and found >= 0.3 * count
+
+
+def _said(looked: Looked, record: Record) -> list[str]:
+    """The answers to a record as text, without letters of options."""
+    plan = looked.plan
+    gold = plan.gold(record)
+    options = plan.options.of(record) if plan.options else None
+    if isinstance(options, list) and plan.options.kind != "labels":
+        letter = plan.letter(record, gold)
+        if Choice.takes(letter, options):
+            gold = options[Choice(letter, options).index]
+    golds = gold if isinstance(gold, list) else [gold]
+    return [text for each in golds if (text := as_text(each).strip().casefold())]
