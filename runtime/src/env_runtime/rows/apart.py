@@ -68,6 +68,12 @@ class Column:
         """The median of the number of words."""
         return median(len(text.split()) for text in self.texts)
 
+    @property
+    def is_passage(self) -> bool:
+        """Whether it has texts of several words, which are not about something else."""
+        is_other = bool(self.words & {*ABOUT, *EXPLAINS, *AGAIN})
+        return not is_other and self.is_text and self.length >= PASSAGE
+
     @cached_property
     def main(self) -> list[str]:
         """The questions of the records that have a value."""

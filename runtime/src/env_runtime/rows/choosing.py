@@ -14,7 +14,7 @@ from ..episode.chat import responses_input
 from ..episode.tasks import task_of
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import prompt_text
-from .apart import LEFT_OUT
+from .apart import LEFT_OUT, Column
 from .columns import (
     ABOUT,
     CONTEXTS,
@@ -95,7 +95,9 @@ class Chooser(Golds):
 
     def _unnamed(self, column: str) -> str:
         """Why a column that a prompt does not name may belong to it; "" if it does not."""
-        if self.plan.is_chat or not valid(column) or not self.is_passage(column):
+        if self.plan.is_chat or not valid(column):
+            return ""
+        if not Column(self, column).is_passage:
             return ""
         return f"texts that --prompt '{titled([column, self.main])}' would show"
 
@@ -177,7 +179,7 @@ class Chooser(Golds):
             ):
                 prompt, why = f"{{{others[0]}}}", "the only other column"
             if not prompt:
-                self.ask("no prompt")
+                self.must_ask("no prompt")
         elif prompt in self.columns and not self.has_objects(prompt):
             prompt = f"{{{prompt}}}"
         for name in template_names(prompt) or [prompt]:
@@ -221,7 +223,7 @@ class Chooser(Golds):
             self.plan.images += (column,) * (kind == "images")
             named = named or column * (kind == "names")
         if named and not self.plan.images:
-            self.ask("images", named)
+            self.must_ask("images", named)
 
     def _images(self, column: str) -> str:
         """Say whether a column holds "images", their "names" or neither, ""."""

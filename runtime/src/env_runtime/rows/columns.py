@@ -3,7 +3,6 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from statistics import median
 from typing import Any
 
 from ..errors import RolloutError
@@ -290,15 +289,6 @@ class Looked:
         }
         asks = {name: share(its, lambda t: "?" in t) for name, its in texts.items()}
         return sorted(texts, key=lambda name: asks[name] <= 0.5)
-
-    def is_passage(self, name: str) -> bool:
-        """Whether a column holds texts of several words."""
-        values = self.values(Path(name))
-        if words_in(name) & {*ABOUT, *EXPLAINS, *AGAIN} or not all(
-            map(is_texts, values)
-        ):
-            return False
-        return median(len(as_text(value).split()) for value in values) >= PASSAGE
 
 
 YES_NO = re.compile(

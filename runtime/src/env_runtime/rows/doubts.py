@@ -30,7 +30,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ..errors import RolloutError
 from ..notation import unstyled
@@ -101,6 +101,11 @@ class Asking(Looked):
                 if doubt.own:
                     raise OwnGrade(doubt.problem)
                 self._doubt(doubt.problem, *doubt.ways)
+
+    def must_ask(self, stage: str, *facts: Any) -> NoReturn:
+        """Raise RolloutError for a stage of which a doubt always holds."""
+        self.ask(stage, *facts)
+        raise AssertionError(f"none of the doubts at {stage!r} holds")
 
     def _doubt(self, problem: str, *ways: dict[str, str]) -> None:
         raise RolloutError("\n".join([problem, *self.commands(ways)]))
@@ -247,7 +252,7 @@ def a_question_in_an_object(looked: Asking) -> Doubt | None:
 @at("no prompt")
 def no_column_of_prompts(looked: Asking) -> Doubt:
     texts = looked.texts()
-    around = [name for name in texts[1:] if looked.is_passage(name)]
+    around = [name for name in texts[1:] if Column(looked, name).is_passage]
     likely = [f"{{{name}}}" for name in texts if valid(name)]
     if around:
         likely.insert(0, titled([*around, texts[0]]))

@@ -204,8 +204,7 @@ class Golds(Asking):
         ]
         if len(others) == 1 and words_in(others[0]) & ANSWERS - {*ABOUT}:
             return others[0], "the only other column"
-        self.ask("no expected", others)
-        raise AssertionError("a doubt says that no column is known")
+        self.must_ask("no expected", others)
 
     def _find_pattern(self) -> str:
         """Find the short answer in long golds. Returns why, "" if the whole is one."""
@@ -244,7 +243,7 @@ class Golds(Asking):
     def _choose_grader(self, grader: str | None) -> None:
         plan, golds = self.plan, self.golds()
         if not golds:
-            self.ask("no golds")
+            self.must_ask("no golds")
         if not self.native and share(golds, lambda g: isinstance(g, bool)) == 1.0:
             self._choose_words()
             golds = self.golds()
@@ -377,8 +376,7 @@ class Golds(Asking):
                     f"{odd[0]!r:.80}: --grader number leaves out those that are not numbers"
                 )
             return "text", f"all {len(golds)} are short texts"
-        self.ask("long", texts)
-        raise AssertionError("a doubt says that the answers are long")
+        self.must_ask("long", texts)
 
     # ------------------------------------------------------------------ names of options
 
@@ -410,7 +408,7 @@ class Golds(Asking):
             ):
                 plan.options = None
                 return self._grader_for(self.golds())
-            self.ask("option", naming)
+            self.must_ask("option", naming)
         listed = options.listed and options.kind == "columns" and not grader
         if listed and not self._all_are(r"\(?[A-Ja-j]\)?"):
             plan.options = None  # the prompt compares the columns
