@@ -63,6 +63,12 @@ def table(delimiter, *lines):
 JUGS = "The cellar holds nine jugs of oil and a crate of salt beside the stairs."
 BARN = "A barn owl sleeps on the third beam and wakes when the miller rings."
 LETTERED = "Which fits? A. jar {n}  B. pot {n}  C. mug {n}"
+SPELLED = rows(
+    6,
+    question=ask,
+    answer_0=lambda n: f"ash {n}",
+    answer_1=lambda n: "" if n == 3 else f"elm {n}",
+)
 RIGHT = {
     "numbers with units beside names": Right(
         rows(
@@ -326,6 +332,40 @@ RIGHT = {
         earns=((0, "Yes"), (1, "No")),
         unsaid=("A. No",),
     ),
+    "numbers among options that are numbers, as text": Right(
+        rows(
+            6,
+            question=ask,
+            options=lambda n: ["3", "0", "2", "1"],
+            answer=lambda n: str(n % 4),
+        ),
+        earns=((0, "B"), (3, "3"), (3, "A")),
+        nothing=((3, "D"),),
+    ),
+    "answers in several columns": Right(
+        SPELLED,
+        ("grader: any",),
+        earns=((1, "ash 1"), (1, "elm 1"), (3, "ash 3")),
+        nothing=((1, "ash 2"),),
+        options=("--expected", "answer_*", "--grader", "any"),
+    ),
+    "all answers of several columns": Right(
+        SPELLED,
+        ("grader: all",),
+        earns=((1, "ash 1, elm 1"), (3, "ash 3")),
+        nothing=((1, "ash 1"), (3, "")),
+        options=("--expected", "answer_*", "--grader", "all"),
+    ),
+    "names of images beside few that are none": Right(
+        rows(
+            8,
+            question=ask,
+            file=lambda n: "map.png" if n == 0 else f"part {n} of a list",
+            answer=lambda n: f"jug {n}",
+        ),
+        earns=((1, "jug 1"),),
+        options=("--prompt", "{question}"),
+    ),
     "a question within an object, with its options": Right(
         rows(
             6,
@@ -388,6 +428,72 @@ def native(asked, **task):
 
 
 ASKED = {
+    "answers in several columns": Asked(
+        SPELLED,
+        "answer_0 to answer_1 may be spellings of one answer, or all be wanted",
+        2,
+    ),
+    "numbers among options that are numbers": Asked(
+        rows(
+            6,
+            question=ask,
+            options=lambda n: [3, 0, 2, 1],
+            answer=lambda n: n % 4,
+        ),
+        "It may be a letter or the text of an option, or the number of an option",
+        2,
+    ),
+    "keys of objects that have the same fields": Asked(
+        rows(
+            6,
+            id=lambda n: f"cellar {n}",
+            monday=lambda n: {"name": f"jug {n}", "task": "fill it"},
+            tuesday=lambda n: {"name": f"mug {n}", "task": "wash it"},
+        ),
+        "the columns monday, tuesday are rather keys than names: they hold objects",
+    ),
+    "keys that differ from record to record": Asked(
+        [
+            {"id": n, f"k{n}9": {"text": ask(n), "place": n}, f"j{n}": {"text": "x"}}
+            for n in range(30)
+        ],
+        "are rather keys than names: each is in few of 30 records",
+    ),
+    "difficulties beside what a rule would grade": Asked(
+        rows(
+            12,
+            store=lambda n: {"jugs": n, "mugs": n + 1},
+            target=lambda n: f"jug {n}",
+            hardness=lambda n: ["easy", "hard"][n % 2],
+        ),
+        "which column is the prompt is not clear",
+        1,
+    ),
+    "a column without a name": Asked(
+        [{"": str(n), "original": ask(n), "test_case": ask(n + 9)} for n in range(5)],
+        "which column is the prompt is not clear: there are original, test_case",
+        3,
+    ),
+    "one column": Asked(
+        "Feast of the Cellar\nCount of Jugs\nWash of Mugs\n",
+        "the only column is 'Feast of the Cellar'",
+        kind="csv",
+    ),
+    "rows of NeMo Gym with tools whose answer is no call": Asked(
+        [
+            {
+                "responses_create_params": {"input": ask(n), "tools": [{"name": "f"}]},
+                "expected_answer": f"the jug {n}",
+            }
+            for n in range(4)
+        ],
+        "grades the last message alone, whatever was called",
+        1,
+    ),
+    "names of images": Asked(
+        rows(4, question=ask, pic=lambda n: f"{n}.png", answer=lambda n: f"jug {n}"),
+        "the column 'pic' names images",
+    ),
     "letters of several options in the questions": Asked(
         rows(
             8,

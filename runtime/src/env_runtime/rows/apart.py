@@ -15,6 +15,7 @@ from .columns import (
     ABOUT,
     AGAIN,
     CONTEXTS,
+    DIFFICULTIES,
     EXPLAINS,
     FILES,
     FIT,
@@ -73,6 +74,11 @@ class Column:
         """Whether it has texts of several words, which are not about something else."""
         is_other = bool(self.words & {*ABOUT, *EXPLAINS, *AGAIN})
         return not is_other and self.is_text and self.length >= PASSAGE
+
+    @property
+    def is_difficulty(self) -> bool:
+        """Whether it has names of difficulties, such as easy and hard."""
+        return {text.strip().casefold() for text in self.texts} <= {*DIFFICULTIES}
 
     @cached_property
     def main(self) -> list[str]:

@@ -45,6 +45,7 @@ FORM = re.compile(
     r"(?i)[^.\n]*(?:final answer|<answer>|answer:|\bjson\b|in the format|end with|"
     r"finish with|output only|respond with|only the letter)[^\n]*"
 )
+IMAGE = re.compile(r"(?i)\S\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$")
 MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
@@ -141,7 +142,7 @@ class Chooser(Golds):
         wanted = {*template_names(prompt)} or {self.named(PROMPTS + MESSAGES)}
         while not wanted <= {*self.columns}:
             known = self.columns
-            lists = [n for n in known if n not in plan.lists and self.has_objects(n)]
+            lists = [n for n in known if n not in plan.lists and self._has_items(n)]
             if not lists or len(plan.lists) == 3:
                 return
             asks = {"question", *EXPECTED}
@@ -151,6 +152,14 @@ class Chooser(Golds):
             wanted = {*template_names(prompt)} or {self.named(PROMPTS + MESSAGES)}
         if plan.lists:
             self.reasons.append(f"a record has its questions in {'.'.join(plan.lists)}")
+
+    def _has_items(self, column: str) -> bool:
+        """Whether a column has lists of objects with a key that most of them have."""
+        if not self.has_objects(column):
+            return False
+        firsts = [value[0] for value in self.values(Path(column)) if value]
+        keys = Counter(key for first in firsts for key in first)
+        return max(keys.values(), default=0) > 0.5 * len(firsts)
 
     def _choose_prompt(self, prompt: str) -> None:
         why = "as asked"
@@ -169,7 +178,9 @@ class Chooser(Golds):
             others = [
                 n
                 for n in self.columns
-                if folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT) and self.is_text(n)
+                if folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT)
+                and self.is_text(n)
+                and not Column(self, n).is_difficulty
             ]
             if (
                 not prompt
@@ -234,11 +245,14 @@ class Chooser(Golds):
         ):
             return "images"
         text = value if isinstance(value, str) and " " not in value else ""
-        is_file = re.search(r"(?i)\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$", text)
+        is_file = IMAGE.search(text)
         if text.startswith("data:image/") or (is_file and text.startswith("http")):
             return "images"
         named = folded(column) in IMAGES or column.lower().endswith(("image", "img"))
-        return "names" if is_file or (named and text) else ""
+        if is_file and not named:  # one of many files may be an image
+            files = map(as_text, self.values(Path(column)))
+            named = share(files, IMAGE.search) > 0.5
+        return "names" if named and text else ""
 
     def _choose_contexts(self) -> None:
         """Put what the question is about into the prompt."""

@@ -9,7 +9,7 @@ from ..errors import RolloutError
 from ..graders import Number
 from ..notation import normal
 from .fields import as_text, is_empty, names_in
-from .plan import ALIASES, PARSED, Draft, Path, Unfit, message_key
+from .plan import ALIASES, PARSED, Draft, Path, Unfit
 from .records import Record
 
 FIT = 0.95  # the share of complete records that have to fit
@@ -92,6 +92,10 @@ ABOUT = words(
     "canary score rating count length config concept email file filename path style ability "
     "extra_info data_source word_count tokens unnamed"
 )
+DIFFICULTIES = words(
+    "easy medium hard difficult low mid high simple challenging beginner intermediate "
+    "advanced expert impossible"
+)
 IMAGES = words("image images img picture figure photo")
 # Columns of tests, and of rules, that no expected answer stands for
 TESTS = ({"test_list"}, {"test", "entry_point"})
@@ -151,14 +155,14 @@ class Looked:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that have a value in a record."""
+        """The columns that have a name, and a value in a record."""
         records, columns = self._looked_at
         if records is not self.records:
             found = {name: False for record in self.records for name in record}
             for record in self.records:
                 for name, value in record.items():
                     found[name] = found[name] or not is_empty(value)
-            columns = [name for name, has_value in found.items() if has_value]
+            columns = [name for name, has_value in found.items() if has_value and name]
             self._looked_at = self.records, columns
         return columns
 
@@ -195,11 +199,9 @@ class Looked:
 
     def values(self, path: Path) -> list[Any]:
         """The values of the records at a path, those that are empty left out."""
-        if self.plan.answered and path.column == self.plan.prompt:
-            last = [(r.get(path.column) or [{}])[-1] for r in self.records]
-            found = [message.get(message_key(message)) for message in last]
-        else:
-            found = [path.of(record) for record in self.records]
+        is_gold = path == self.plan.expected
+        said = self.plan.said if is_gold else path.of
+        found = [said(record) for record in self.records]
         return [value for value in found if not is_empty(value)]
 
     def golds(self) -> list[Any]:
@@ -221,6 +223,10 @@ class Looked:
         """The first value of a column that is not empty."""
         values = (record.get(column) for record in self.records)
         return next((value for value in values if not is_empty(value)), "")
+
+    def starting_with(self, start: str) -> list[str]:
+        """The columns whose names start so, in their order."""
+        return [name for name in self.columns if name.startswith(start)]
 
     def is_text(self, name: str) -> bool:
         """Whether the column of a name, in any case, holds text."""

@@ -46,6 +46,7 @@ from .columns import (
     FIT,
     LABELS,
     NOTHING,
+    OFTEN_EMPTY,
     PAIRS,
     PROGRAM,
     PROGRAMS,
@@ -192,6 +193,17 @@ _PROGRAMS = Doubt(
 
 
 @at("file")
+def one_column(looked: Asking) -> Doubt | None:
+    if len(looked.columns) > 1 or not looked.is_text(only := looked.columns[0]):
+        return None
+    header = ". If that is a record, and no name, add a first line with names"
+    header *= " " in only
+    return Doubt(
+        f"the only column is {only!r}, and a row needs a question and an answer{header}"
+    )
+
+
+@at("file")
 def preferences(looked: Asking) -> Doubt | None:
     if {"chosen", "rejected"} <= {*map(folded, looked.columns)}:
         return Doubt(
@@ -222,6 +234,29 @@ def rules(looked: Asking) -> Doubt | None:
 
 
 # ---------------------------------------------------------------------- the prompt
+
+
+@at("no prompt")
+def keys_for_columns(looked: Asking) -> Doubt | None:
+    """The keys of objects in the file are taken for the names of columns."""
+    columns = [Column(looked, name) for name in looked.columns if name != "id"]
+    objects = [c for c in columns if all(isinstance(v, Mapping) for v in c.values)]
+    count = len(looked.records)
+    rare = [c for c in objects if len(c.values) < OFTEN_EMPTY * count]
+    fields = [{*value} for column in objects for value in column.values]
+    if len(objects) < 2 or len(objects) < len(columns) - 1:
+        return None
+    if len(rare) > 0.5 * len(objects):
+        why = f"each is in few of {count} records"
+    elif all(each == fields[0] for each in fields):
+        why = f"they hold objects with the same fields, {', '.join(sorted(fields[0]))}"
+    else:
+        return None
+    names = ", ".join(column.name for column in objects[:4])
+    return Doubt(
+        f"the columns {names}{', ...' if len(objects) > 4 else ''} are rather keys than names: "
+        f"{why}. Write a record for each, one object a line, with its key in a column"
+    )
 
 
 @at("no prompt")
@@ -499,6 +534,21 @@ def no_text_but_a_prompt(looked: Asking, others: list[str]) -> Doubt | None:
         names = ", ".join(others)
         return Doubt(f"no column is the answer: there are {names}", own=True)
     return None
+
+
+@at("no expected")
+def answers_in_several_columns(looked: Asking, others: list[str]) -> Doubt | None:
+    options = looked.plan.options
+    names = [path.column for path in options.paths] if options else []
+    starts = {name.rstrip("0123456789") for name in names}
+    if len(starts) != 1 or not words_in(start := min(starts)) & {*EXPECTED}:
+        return None
+    ways = ({"expected": f"{start}*", "grader": each} for each in ("any", "all"))
+    return Doubt(
+        f"{names[0]} to {names[-1]} may be spellings of one answer, or all be wanted, and no column says which of "
+        "them is right",
+        tuple(ways),
+    )
 
 
 @at("no expected")
@@ -844,12 +894,17 @@ def a_boolean_of_two_texts(looked: Asking) -> Doubt | None:
 
 
 @at("calls")
-def answers_that_are_no_calls(looked: Asking, golds: list[Any]) -> Doubt | None:
+def answers_that_are_no_calls(
+    looked: Asking, golds: list[Any], texts: list[str]
+) -> Doubt | None:
     if not looked.plan.tools:
         return None
+    grader = "text" if looked.are_short(texts) else "judge"
     return Doubt(
         f"{looked.plan.expected.column} does not have calls with `name` and `arguments`, but "
-        f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
+        f"{shown(golds[0])}: rewrite them. This command grades the last message alone, whatever "
+        "was called, and no tool of a record answers",
+        ({"grader": grader},),
     )
 
 

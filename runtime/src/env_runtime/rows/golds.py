@@ -96,7 +96,9 @@ class Golds(Asking):
         several = [
             names
             for names in groups.values()
-            if len(names) > 1 and expected.partition("=")[0] not in names
+            if len(names) > 1
+            and expected.partition("=")[0] not in names
+            and not (expected.endswith("*") and names[0].startswith(expected[:-1]))
         ]
         for names in several:
             listed = all(name in in_prompt for name in names)
@@ -135,6 +137,9 @@ class Golds(Asking):
         column, pattern = given, ""
         if given not in self.columns and "=" in given:
             column, _, pattern = given.partition("=")
+        if column.endswith("*") and (starts := self.starting_with(column[:-1])):
+            column, *also = starts
+            plan.also = tuple(also)
         match = re.fullmatch(r"(.+) from ([01])", column)
         if match and column not in self.columns:
             column = match[1]
@@ -335,7 +340,7 @@ class Golds(Asking):
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
         has_objects = any(isinstance(part, Mapping | list) for part in parts)
-        self.ask("calls", golds)
+        self.ask("calls", golds, [*map(as_text, parts)])
         several = (
             len(parts) > len(golds)
             and share(parts, lambda part: isinstance(part, str)) < FIT

@@ -19,6 +19,7 @@ from .fields import (
     as_text,
     filled,
     golds_of,
+    is_empty,
     labels_of,
     letter_of,
     lettered,
@@ -153,6 +154,7 @@ class Columns:
     prompt: str = ""  # a template over columns, or the name of a column of messages
     # The column of the answer, or a tuple of a column and steps into it: see Path
     expected: Any = ""
+    also: tuple[str, ...] = ()  # columns with more answers, as answer_1 beside answer_0
     grader: str = ""
     options: Options | None = None
     # How an answer names an option: by these names, from 0 or from 1, () by their own labels
@@ -241,6 +243,9 @@ class Columns:
         if self.answered and self.expected.column == self.prompt:
             last = (record.get(self.prompt) or [{}])[-1]
             return last.get(message_key(last))
+        if self.also:
+            values = [self.expected.of(record), *map(record.get, self.also)]
+            return [value for value in values if not is_empty(value)]
         return self.expected.of(record)
 
     def gold(self, record: Mapping[str, Any]) -> Any:
@@ -314,7 +319,7 @@ class Columns:
 
     def became(self, column: str) -> str:
         """The use of a column, "" if it has none."""
-        if column == self.expected.column and not self.answered:
+        if column in (self.expected.column, *self.also) and not self.answered:
             return "expected"
         if column in (*names_in(self.prompt), self.prompt, self.system):
             return "prompt"
