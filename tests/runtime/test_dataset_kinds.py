@@ -366,6 +366,16 @@ RIGHT = {
         earns=((1, "jug 1"),),
         options=("--prompt", "{question}"),
     ),
+    "names of difficulties": Right(
+        rows(
+            12,
+            question=ask,
+            level=lambda n: ["Easy", "hard"][n % 2],
+            answer=lambda n: f"jug {n}",
+        ),
+        ("difficulty: level",),
+        earns=((1, "jug 1"),),
+    ),
     "a question within an object, with its options": Right(
         rows(
             6,
@@ -428,6 +438,31 @@ def native(asked, **task):
 
 
 ASKED = {
+    "sentences in several columns": Asked(
+        rows(
+            6,
+            question=ask,
+            answer_0=lambda n: f"{JUGS} Day {n}.",
+            answer_1=lambda n: f"{BARN} Day {n} is over.",
+        ),
+        "answer_0 to answer_1 may be spellings of one answer",
+        2,
+    ),
+    "a prompt that no template can name": Asked(
+        rows(4, **{"Asked: what": ask, "answer": lambda n: f"jug {n}"}),
+        "no template can name the column 'Asked: what'",
+        options=("--prompt", "Asked: what"),
+    ),
+    "an address as the name of a column": Asked(
+        table(",", ("jug@cellar.example", "4"), ("mug@cellar.example", "5")),
+        "'jug@cellar.example' does not look like a column's name: add a first line",
+        kind="csv",
+    ),
+    "one of two with a number for a name": Asked(
+        rows(4, **{"0": ask, "answer": lambda n: f"jug {n}"}),
+        "no template can name the column '0'",
+        options=("--prompt", "{0}"),
+    ),
     "answers in several columns": Asked(
         SPELLED,
         "answer_0 to answer_1 may be spellings of one answer, or all be wanted",
@@ -776,6 +811,50 @@ def test_a_kind_is_asked_about_and_each_command_gets_further(written, name):
     for command in commands:
         again = written(*shlex.split(command), "--overwrite")
         assert not (again.startswith("failed") and case.asks in again)
+
+
+LEVELS = {
+    "names": (lambda n: ["Easy", "hard", ""][n % 3], ["easy", "hard", None]),
+    "few texts": (lambda n: f"Level {n % 2}", ["Level 0", "Level 1", "Level 0"]),
+    "numbers": (lambda n: n % 2, [None] * 3),
+    "many texts": (lambda n: f"step {n}", [None] * 3),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_a_difficulty_of_the_data_set_is_that_of_the_row(written, name):
+    of, levels = LEVELS[name]
+    found = rows(40, question=ask, difficulty=of, answer=lambda n: f"jug {n}")
+    printed = written(source_of(Asked(found, "")))
+    assert ("difficulty: difficulty" in printed) == any(levels)
+    _, made = made_of("../data.jsonl")
+    assert [row.difficulty for row in made[:3]] == levels
+
+
+ODD = ["who@x", "Note: y", "a!r", "{b", "c}", "d[0]", "e.f", "7", "g h", "i{j}k"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_column_with_an_odd_name_is_shown_or_left_out(written, name):
+    of = rows(4, **{"question": ask, name: lambda n: f"{JUGS} It is day {n} there."})
+    found = [record | {"answer": f"jug {n}"} for n, record in enumerate(of)]
+    printed = written(source_of(Asked(found, "")))
+    assert "looked at 4 questions" in printed
+    _, [row, *_] = made_of("../data.jsonl")
+    told = f"a name that no template can have: {name}\n" in printed
+    assert told != ("It is day 0 there" in row.prompt)
+
+
+def test_answers_that_there_is_none_count_among_those_that_do_not_fit(written):
+    def of(n):
+        others = {7: "N/A", 11: "N/A", 13: "a dozen", 17: "few"}
+        return others.get(n, str(n + 3))
+
+    found = rows(60, question=ask, answer=of)
+    printed = written(source_of(Asked(found, "")))
+    assert "only 56 of 60 records fit the grader number" in printed
+    known = [record for record in found if record["answer"] != "N/A"]
+    assert "looked at 58 questions" in written(source_of(Asked(known, "")))
 
 
 def test_rows_of_nemo_gym_are_shown_with_what_earns(written):

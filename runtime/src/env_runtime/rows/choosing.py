@@ -18,10 +18,11 @@ from .apart import LEFT_OUT, Column
 from .columns import (
     ABOUT,
     CONTEXTS,
+    DIFFICULTY,
     EXPECTED,
     EXPLAINS,
-    FIT,
     IMAGES,
+    LABELS,
     MESSAGES,
     OFTEN_EMPTY,
     OPTION,
@@ -31,6 +32,7 @@ from .columns import (
     folded,
     share,
     template_names,
+    template_of,
     titled,
     valid,
     words_in,
@@ -86,6 +88,7 @@ class Chooser(Golds):
         self._choose_grader(grader)
         if not prompt and not plan.is_chat:
             self._choose_contexts()
+        plan.difficulty = self._difficulty()
         plan.needed = self._needed()
         plan.has_id = all("id" in record for record in self.records)
         self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
@@ -119,11 +122,13 @@ class Chooser(Golds):
         """The plan for a dataset that wants a grade of its own: all columns are the task."""
         texts = [name for name in self.columns if self.is_text(name)]
         asks = next((name for name in texts if folded(name) in PROMPTS), "")
-        names = [asks] if asks else [n for n in self.columns if folded(n) not in ABOUT]
+        named = [n for n in self.columns if folded(n) not in ABOUT and valid(n)]
+        names = [asks] if asks else named
         self.plan = Draft(grader="own")
         self.plan.prompt = "\n\n".join(
             f"{{{name}}}" if asks else f"{name}: {{{name}}}" for name in names
         )
+        self.plan.difficulty = self._difficulty()
         return self.plan.columns
 
     # ------------------------------------------------------------------ the prompt
@@ -174,7 +179,7 @@ class Chooser(Golds):
             if not (asks or chat):
                 asks = self.named(PAIRS)
             if asks:
-                prompt, why = f"{{{asks}}}", "a column of that name"
+                prompt, why = template_of(asks), "a column of that name"
             others = [
                 n
                 for n in self.columns
@@ -188,16 +193,14 @@ class Chooser(Golds):
                 and not OPTION.fullmatch(folded(others[0]))
                 and share(self.values(Path(others[0])), is_read) > 0.5
             ):
-                prompt, why = f"{{{others[0]}}}", "the only other column"
+                prompt, why = template_of(others[0]), "the only other column"
             if not prompt:
                 self.must_ask("no prompt")
         elif prompt in self.columns and not self.has_objects(prompt):
-            prompt = f"{{{prompt}}}"
+            prompt = template_of(prompt)
         for name in template_names(prompt) or [prompt]:
-            if name in self.columns and re.search(r"[.\[]", name):
-                raise RolloutError(
-                    f"no template can name the column {name!r}: rename it, without . and ["
-                )
+            if name in self.columns and "{" in prompt:
+                template_of(name)
             if name not in self.columns:
                 raise RolloutError(
                     f"the prompt {prompt!r} names {name!r}, and the columns are "
@@ -268,6 +271,19 @@ class Chooser(Golds):
         asked = [filled(self.plan.prompt, record) for record in self.records]
         self.ask("prompts", asked)
 
+    def _difficulty(self) -> str:
+        """The column with the names of few difficulties, "" if there is none."""
+        for name in self.columns:
+            is_named = words_in(name) & {*DIFFICULTY} or folded(name) == "level"
+            if not is_named or self.plan.became(name):
+                continue
+            values = self.values(Path(name))
+            few = len({*map(as_text, values)}) <= min(LABELS, len(values) / 2)
+            if few and all(isinstance(value, str) for value in values):
+                self.reasons.append(f"difficulty: {name}")
+                return name
+        return ""
+
     def _needed(self) -> tuple[str, ...]:
         """The columns that may not be empty: Alpaca's `input` often is."""
         plan, names = self.plan, list(dict.fromkeys(names_in(self.plan.prompt)))
@@ -291,7 +307,7 @@ class Chooser(Golds):
 
         `asked` is whether the user named what grades, and so wants only what fits.
         """
-        plan, count, made = self.plan, 0, 0
+        plan, count, made, none = self.plan, 0, 0, 0
         left_out: dict[str, list[str]] = {}  # the first places, by the reason
         counts, said = Counter[str](), Counter[str]()  # said: the answers
         question = [
@@ -312,6 +328,7 @@ class Chooser(Golds):
                 raise RolloutError(f"{place}: {error}") from None
             except Unfit as unfit:
                 reason = str(unfit)
+                none += bool(plan.nothing) and plan.said(record) in plan.nothing
                 if not unfit.incomplete:
                     reason, place = MISFIT, f"{place}: {unfit}"
                 elif reason.partition(" ")[2] in question:
@@ -319,14 +336,10 @@ class Chooser(Golds):
             counts[reason] += 1
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
         self._note_same(said)
-        misfits = counts[MISFIT]
-        if misfits and not asked and made < FIT * (made + misfits):
-            self._doubt(
-                f"only {made} of {made + misfits} records fit the grader {plan.grader}; the "
-                f"others would be left out, such as {left_out[MISFIT][0]}",
-                {"grader": plan.grader},
-                {"grader": "text" if plan.grader != "text" else "judge"},
-            )
+        if counts[MISFIT] and not asked:
+            # Answers that say that there is none are left out, too.
+            lost = counts[MISFIT] + none
+            self.ask("misfits", made, lost, left_out[MISFIT][0])
         for reason, places in left_out.items():
             more = ", ..." if counts[reason] > len(places) else ""
             self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")

@@ -96,6 +96,7 @@ DIFFICULTIES = words(
     "easy medium hard difficult low mid high simple challenging beginner intermediate "
     "advanced expert impossible"
 )
+DIFFICULTY = words("difficulty hardness complexity")
 IMAGES = words("image images img picture figure photo")
 # Columns of tests, and of rules, that no expected answer stands for
 TESTS = ({"test_list"}, {"test", "entry_point"})
@@ -335,7 +336,20 @@ def shell(text: str) -> str:
 
 def valid(column: str) -> bool:
     """Whether a template can name a column."""
-    return not re.search(r"[.\[{}]", column)
+    with contextlib.suppress(ValueError):
+        named = names_in(f"{{{column}}}") == [column]
+        return named and not re.search(r"[.\[]", column) and not column.isdecimal()
+    return False
+
+
+def template_of(column: str) -> str:
+    """The template of a column alone. Raises RolloutError if there is none."""
+    if not valid(column):
+        raise RolloutError(
+            f"no template can name the column {column!r}: rename it, without . : ! [ {{ }}, and "
+            "not a number"
+        )
+    return f"{{{column}}}"
 
 
 def titled(columns: list[str]) -> str:

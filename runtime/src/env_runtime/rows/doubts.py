@@ -101,15 +101,14 @@ class Asking(Looked):
             if doubt := find(self, *facts):
                 if doubt.own:
                     raise OwnGrade(doubt.problem)
-                self._doubt(doubt.problem, *doubt.ways)
+                raise RolloutError(
+                    "\n".join([doubt.problem, *self.commands(doubt.ways)])
+                )
 
     def must_ask(self, stage: str, *facts: Any) -> NoReturn:
         """Raise RolloutError for a stage of which a doubt always holds."""
         self.ask(stage, *facts)
         raise AssertionError(f"none of the doubts at {stage!r} holds")
-
-    def _doubt(self, problem: str, *ways: dict[str, str]) -> None:
-        raise RolloutError("\n".join([problem, *self.commands(ways)]))
 
     def apart(self) -> dict[str, Reason]:
         """The reasons for columns, beside those that the plan has."""
@@ -543,7 +542,9 @@ def answers_in_several_columns(looked: Asking, others: list[str]) -> Doubt | Non
     starts = {name.rstrip("0123456789") for name in names}
     if len(starts) != 1 or not words_in(start := min(starts)) & {*EXPECTED}:
         return None
-    ways = ({"expected": f"{start}*", "grader": each} for each in ("any", "all"))
+    texts = [str(text) for name in names for text in looked.values(Path(name))]
+    graders = ("judge", "any") if _are_long(looked, texts) else ("any", "all")
+    ways = ({"expected": f"{start}*", "grader": grader} for grader in graders)
     return Doubt(
         f"{names[0]} to {names[-1]} may be spellings of one answer, or all be wanted, and no column says which of "
         "them is right",
@@ -716,14 +717,18 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
         return None
     form = f". {looked.form}, which these graders read" * bool(looked.form)
     graders = ("all", "ordered") if has_options else ("any", "all", "ordered")
-    parts = [part for one in lists for part in one]
-    if share(parts, SENTENCE.fullmatch) > 0.5 or not looked.are_short(parts):
+    if _are_long(looked, [part for one in lists for part in one]):
         graders = ("judge", "any")
     return Doubt(
         f"{path.column} has lists, such as {max(lists[:20], key=len)!r:.80}, and whether one of "
         f"them is enough, all are wanted, or all in this order, is not clear{form}",
         tuple({"grader": grader} for grader in graders),
     )
+
+
+def _are_long(looked: Asking, texts: list[Any]) -> bool:
+    """Whether texts are rather sentences than answers to compare."""
+    return share(texts, SENTENCE.fullmatch) > 0.5 or not looked.are_short(texts)
 
 
 @at("none")
@@ -979,6 +984,20 @@ def long_answers(looked: Asking, texts: list[str]) -> Doubt:
         f"how to compare the answers is not clear: they have {words:g} words (the "
         f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
         "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
+    )
+
+
+@at("misfits")
+def too_few_records_fit(
+    looked: Asking, made: int, lost: int, such: str
+) -> Doubt | None:
+    if made >= FIT * (made + lost):
+        return None
+    grader = looked.plan.grader
+    return Doubt(
+        f"only {made} of {made + lost} records fit the grader {grader}; the others would be left "
+        f"out, such as {such}",
+        ({"grader": grader}, {"grader": "text" if grader != "text" else "judge"}),
     )
 
 

@@ -169,7 +169,8 @@ class Golds(Asking):
         elif not plan.options and grader != "judge":
             why = self._find_pattern() or why
         part = "the last \\boxed{}" if plan.boxed else plan.pattern
-        self.reasons.append(f"expected: {column}{f'={part}' if part else ''} ({why})")
+        names = ", ".join([column, *plan.also])
+        self.reasons.append(f"expected: {names}{f'={part}' if part else ''} ({why})")
 
     def _are_letters(self, path: Path) -> bool:
         """Whether golds are letters of options, such as AC."""

@@ -174,6 +174,7 @@ class Columns:
     tools: Any = None  # the column of the tools' definitions
     system: str = ""  # the column of the system's message, beside the messages
     answered: bool = False  # whether the last message is the answer
+    difficulty: str = ""  # the column of it
     has_id: bool = False  # whether the task has the record's id
     key: str = "expected_answer"  # in the task
     adds: bool = True  # whether the prompt says how to answer: not for one's own class
@@ -202,7 +203,8 @@ class Columns:
     def apply(self, record: Mapping[str, Any]) -> Example:
         """The row of a record. Raises Unfit if it makes none."""
         if self.grader == "own":
-            return Example(filled(self.prompt, record), dict(record))
+            level = self.level(record)
+            return Example(filled(self.prompt, record), dict(record), level)
         if lacks := [name for name in self.needed if record.get(name) in (None, "")]:
             raise Unfit(f"without {lacks[0]}", incomplete=True)
         gold, options = self.gold(record), None
@@ -236,7 +238,13 @@ class Columns:
         except ValueError as error:
             raise Unfit(one_line(error)) from None
         tools = self.tools.of(record) if self.grader == "calls" and self.tools else ()
-        return Example(prompt, task, tools=tools)
+        return Example(prompt, task, self.level(record), tools=tools)
+
+    def level(self, record: Mapping[str, Any]) -> str | None:
+        """The difficulty of a record, a word in lower case."""
+        value = record.get(self.difficulty)
+        text = value.strip() if isinstance(value, str) else ""
+        return (text.lower() if text.isalpha() else text) or None
 
     def said(self, record: Mapping[str, Any]) -> Any:
         """What a record has in the place of the answer."""
@@ -329,6 +337,8 @@ class Columns:
             return "image"
         if column in self.lists or (self.tools and column == self.tools.column):
             return "questions" if column in self.lists else "tools"
+        if column == self.difficulty:
+            return "difficulty"
         return "id" if column == "id" and self.has_id else ""
 
 
