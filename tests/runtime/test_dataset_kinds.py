@@ -366,6 +366,17 @@ RIGHT = {
         earns=((1, "jug 1"),),
         options=("--prompt", "{question}"),
     ),
+    "a reference answer beside the answers of models": Right(
+        rows(
+            6,
+            question=ask,
+            prompt=ask,
+            reference_answer=lambda n: f"jug {n}",
+            small_response=lambda n: f"pot {n}",
+        ),
+        earns=((1, "jug 1"),),
+        nothing=((1, "pot 1"),),
+    ),
     "names of difficulties": Right(
         rows(
             12,
@@ -493,6 +504,18 @@ ASKED = {
             for n in range(30)
         ],
         "are rather keys than names: each is in few of 30 records",
+    ),
+    "keys of lists of which each is in one record": Asked(
+        [
+            {"id": n, **{f"jug {n}{a}": ["oil", "salt"] for a in "abc"}}
+            for n in range(3)
+        ],
+        "are rather keys than names: each is in few of 3 records",
+    ),
+    "the question again among what may be the answer": Asked(
+        rows(6, question=ask, prompt=ask, told=lambda n: f"jug {n}", by=lambda n: "Bo"),
+        "which column is the expected answer is not clear",
+        2,
     ),
     "difficulties beside what a rule would grade": Asked(
         rows(

@@ -43,7 +43,7 @@ CONTEXTS = words(
 PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a question
 MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
-    "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
+    "expected_answer reference_answer final_answer ideal answer answers answerkey answer_key correct_answer "
     "correct_option correct_options correct_answers correct gold gold_label ground_truth target targets label_text label_name label "
     "final_decision cop answer_idx answer_index correct_index correct_choice correct_answer_num best_answer "
     "answers_spans possible_answers solution output response completion intent category summary "
@@ -280,7 +280,7 @@ class Looked:
             for name in self.columns
             if name not in used
             and folded(name) not in (*CONTEXTS, *OPTIONS)
-            and not words_in(name) & {*ABOUT}
+            and not words_in(name) & {*ABOUT, *AGAIN}
             and isinstance(self.first(name), str | int | float | list)
         ]
 

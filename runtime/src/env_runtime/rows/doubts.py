@@ -239,21 +239,19 @@ def rules(looked: Asking) -> Doubt | None:
 def keys_for_columns(looked: Asking) -> Doubt | None:
     """The keys of objects in the file are taken for the names of columns."""
     columns = [Column(looked, name) for name in looked.columns if name != "id"]
-    objects = [c for c in columns if all(isinstance(v, Mapping) for v in c.values)]
     count = len(looked.records)
-    rare = [c for c in objects if len(c.values) < OFTEN_EMPTY * count]
-    fields = [{*value} for column in objects for value in column.values]
-    if len(objects) < 2 or len(objects) < len(columns) - 1:
-        return None
-    if len(rare) > 0.5 * len(objects):
+    rare = [c for c in columns if len(c.values) <= max(1, OFTEN_EMPTY * count)]
+    values = [value for column in columns for value in column.values]
+    fields = [{*value} if isinstance(value, Mapping) else set() for value in values]
+    if count > 1 and len(rare) > max(2, len(columns) / 2):
         why = f"each is in few of {count} records"
-    elif all(each == fields[0] for each in fields):
+    elif len(columns) > 1 and fields[0] and all(f == fields[0] for f in fields):
         why = f"they hold objects with the same fields, {', '.join(sorted(fields[0]))}"
     else:
         return None
-    names = ", ".join(column.name for column in objects[:4])
+    names = ", ".join(column.name for column in columns[:4])
     return Doubt(
-        f"the columns {names}{', ...' if len(objects) > 4 else ''} are rather keys than names: "
+        f"the columns {names}{', ...' if len(columns) > 4 else ''} are rather keys than names: "
         f"{why}. Write a record for each, one object a line, with its key in a column"
     )
 
