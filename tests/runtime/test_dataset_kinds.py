@@ -517,6 +517,15 @@ ASKED = {
         "which column is the expected answer is not clear",
         2,
     ),
+    "short answers of which some are long": Asked(
+        rows(
+            8,
+            question=ask,
+            answer=lambda n: f"{BARN} {n}" if n % 4 == 0 else f"jug {n}",
+        ),
+        "they have 2 words (the median), and 2 of 8 more than 12",
+        1,
+    ),
     "difficulties beside what a rule would grade": Asked(
         rows(
             12,

@@ -54,6 +54,7 @@ from .columns import (
     QUESTIONS,
     RULES,
     SENTENCE,
+    SHORT,
     TESTS,
     YES_NO,
     Looked,
@@ -977,11 +978,14 @@ def statements(looked: Asking) -> Doubt | None:
 
 @at("long")
 def long_answers(looked: Asking, texts: list[str]) -> Doubt:
-    words = median(len(text.split()) for text in texts)
+    counts = [len(text.split()) for text in texts]
+    words, long = median(counts), sum(count > SHORT for count in counts)
+    some = f", and {long} of {len(texts)} more than {SHORT}" * (words <= SHORT)
     return Doubt(
         f"how to compare the answers is not clear: they have {words:g} words (the "
-        f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
-        "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
+        f"median){some}, such as {max(texts, key=len)!r:.80}. Have a model compare them with "
+        "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'",
+        ({"grader": "judge"},),
     )
 
 
