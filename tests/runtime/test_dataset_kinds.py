@@ -526,6 +526,18 @@ ASKED = {
         "they have 2 words (the median), and 2 of 8 more than 12",
         1,
     ),
+    "an apostrophe in the name of a column": Asked(
+        rows(
+            6,
+            **{
+                "the miller's text": lambda n: f"{JUGS} It is year {n}.",
+                "query_text": ask,
+                "answers": lambda n: f"jug {n}",
+            },
+        ),
+        "which column is the prompt is not clear",
+        3,
+    ),
     "difficulties beside what a rule would grade": Asked(
         rows(
             12,

@@ -259,12 +259,10 @@ class Chooser(Golds):
 
     def _choose_contexts(self) -> None:
         """Put what the question is about into the prompt."""
-        self.unused = {
-            name: reason.why
-            for name, reason in self.apart().items()
-            if reason.outcome == LEFT_OUT
-        }
-        self.ask("columns")
+        apart = self.apart()
+        left_out = {n: each for n, each in apart.items() if each.outcome == LEFT_OUT}
+        self.unused = {name: reason.why for name, reason in left_out.items()}
+        self.ask("columns", apart)
         if len(parts := self.parts()) > 1:
             self.plan.prompt = titled(parts)
             self.why_prompt = "the columns that the question is about"

@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from shlex import quote
 from typing import Any
 
 from ..errors import RolloutError
@@ -172,9 +173,9 @@ class Looked:
         lines = []
         for choice in choices:
             given = " ".join(
-                f"--{name} {shell(value)}" for name, value in choice.items()
+                f"--{name} {quote(value)}" for name, value in choice.items()
             )
-            copied = " ".join(f"-d {shell(f'{n}={v}')}" for n, v in choice.items())
+            copied = " ".join(f"-d {quote(f'{n}={v}')}" for n, v in choice.items())
             lines.append(
                 f"  {self.command} {given}    # or copy with {copied}".rstrip()
             )
@@ -184,10 +185,6 @@ class Looked:
     def asked_for(self) -> bool:
         """Whether the user named the prompt."""
         return self.why_prompt == "as asked"
-
-    def is_index(self) -> bool:
-        """Whether the gold's column names an option by its name alone."""
-        return folded(self.plan.expected.column) in INDEXES
 
     def are_short(self, values: Iterable[Any]) -> bool:
         """Whether nearly all values are compared as texts."""
@@ -328,10 +325,6 @@ def words_in(name: str) -> set[str]:
     """The words of a column's name, the parts between its _, and the whole."""
     whole = folded(name)
     return {*re.findall("[a-z]+", whole), *whole.split("_"), whole}
-
-
-def shell(text: str) -> str:
-    return text if re.fullmatch(r"[\w=.-]+", text) else f"'{text}'"
 
 
 def valid(column: str) -> bool:

@@ -34,7 +34,15 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..errors import RolloutError
 from ..notation import unstyled
-from .apart import ASKED, LEFT_OUT, Column, Reason, names_files_of_some, reason_of
+from .apart import (
+    ASKED,
+    LEFT_OUT,
+    Column,
+    Reason,
+    explains_the_answer,
+    names_files_of_some,
+    reason_of,
+)
 from .columns import (
     ABOUT,
     ASKS,
@@ -44,6 +52,7 @@ from .columns import (
     FEWEST,
     FILE,
     FIT,
+    INDEXES,
     LABELS,
     NOTHING,
     OFTEN_EMPTY,
@@ -315,13 +324,13 @@ def names_of_images(looked: Asking, column: str) -> Doubt:
 
 
 @at("columns")
-def two_that_are_compared(looked: Asking) -> Doubt | None:
+def two_that_are_compared(looked: Asking, apart: dict[str, Reason]) -> Doubt | None:
     """Two columns that are about the answer are also compared, beside A>B."""
-    options, told = looked.plan.options, looked.unused.items()
+    options = looked.plan.options
     compared = [
         name
-        for name, why in told
-        if why == "about the answer" and re.search(r"(?i)_?[ab01]$", name)
+        for name, reason in apart.items()
+        if reason.holds is explains_the_answer and re.search(r"(?i)_?[ab01]$", name)
     ]
     if not options or options.kind != "labels" or len(compared) != 2:
         return None
@@ -333,7 +342,7 @@ def two_that_are_compared(looked: Asking) -> Doubt | None:
 
 
 @at("columns")
-def files_that_no_row_has(looked: Asking) -> Doubt | None:
+def files_that_no_row_has(looked: Asking, apart: dict[str, Reason]) -> Doubt | None:
     for name in filter(lambda each: not looked.plan.became(each), looked.columns):
         column = Column(looked, name)
         is_text = column.words & {*CONTEXTS} and not column.words & {
@@ -351,25 +360,29 @@ def files_that_no_row_has(looked: Asking) -> Doubt | None:
 
 
 @at("columns")
-def a_column_that_may_belong(looked: Asking) -> Doubt | None:
-    for name, reason in looked.apart().items():
-        some = (
-            Column(looked, name).values if reason.holds is names_files_of_some else []
-        )
-        without = {"prompt": titled(looked.parts(without=name))}
-        if some:
-            return Doubt(
-                f"{name} names a file for {len(some)} of {len(looked.records)} questions, such "
-                f"as {shown(some[0])!r}, and no row has it: leave these out of the dataset, or",
-                (without,),
-            )
-        if reason.outcome == ASKED:
-            return Doubt(
-                f"whether {name} belongs to the prompt is not clear: {reason.why}, such as "
-                f"{shown(looked.first(name))!r}",
-                ({"prompt": titled(looked.parts())}, without),
-            )
-    return None
+def files_of_some_questions(looked: Asking, apart: dict[str, Reason]) -> Doubt | None:
+    found = (n for n, reason in apart.items() if reason.holds is names_files_of_some)
+    if not (name := next(found, "")):
+        return None
+    files = looked.values(Path(name))
+    return Doubt(
+        f"{name} names a file for {len(files)} of {len(looked.records)} questions, such as "
+        f"{shown(files[0])!r}, and no row has it: leave these out of the dataset, or",
+        ({"prompt": titled(looked.parts(without=name))},),
+    )
+
+
+@at("columns")
+def a_column_that_may_belong(looked: Asking, apart: dict[str, Reason]) -> Doubt | None:
+    asked = (name for name, reason in apart.items() if reason.outcome == ASKED)
+    if not (name := next(asked, "")):
+        return None
+    ways = (looked.parts(), looked.parts(without=name))
+    return Doubt(
+        f"whether {name} belongs to the prompt is not clear: {apart[name].why}, such as "
+        f"{shown(looked.first(name))!r}",
+        tuple({"prompt": titled(names)} for names in ways),
+    )
 
 
 # ---------------------------------------------------------------------- the prompts
@@ -768,7 +781,7 @@ def _speaks_of(looked: Looked, answer: str) -> bool:
 
 @at("golds")
 def an_index_without_options(looked: Asking, golds: list[Any]) -> Doubt | None:
-    if looked.is_index():
+    if folded(looked.plan.expected.column) in INDEXES:
         return Doubt(
             f"{looked.plan.expected.column} names an option, and no column has the options: there "
             f"are {', '.join(looked.columns)}. Name them with --prompt and --grader choice"

@@ -154,7 +154,6 @@ class Columns:
     prompt: str = ""  # a template over columns, or the name of a column of messages
     # The column of the answer, or a tuple of a column and steps into it: see Path
     expected: Any = ""
-    also: tuple[str, ...] = ()  # columns with more answers, as answer_1 beside answer_0
     grader: str = ""
     options: Options | None = None
     # How an answer names an option: by these names, from 0 or from 1, () by their own labels
@@ -174,10 +173,11 @@ class Columns:
     tools: Any = None  # the column of the tools' definitions
     system: str = ""  # the column of the system's message, beside the messages
     answered: bool = False  # whether the last message is the answer
-    difficulty: str = ""  # the column of it
     has_id: bool = False  # whether the task has the record's id
     key: str = "expected_answer"  # in the task
     adds: bool = True  # whether the prompt says how to answer: not for one's own class
+    also: tuple[str, ...] = ()  # columns with more answers, as answer_1 beside answer_0
+    difficulty: str = ""  # the column of the difficulty
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "expected", path_of(self.expected))
