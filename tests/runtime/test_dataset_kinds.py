@@ -19,7 +19,7 @@ import pytest
 from env_runtime.checks.written import check_written
 from env_runtime.errors import GateError
 from env_runtime.graders import Text
-from env_runtime.rows import read
+from env_runtime.rows import doubts, read
 
 from .test_dataset_projects import written
 
@@ -849,12 +849,17 @@ def test_a_kind_is_asked_about_and_each_command_gets_further(written, name):
     printed = written(source_of(case), *case.options)
     assert printed.startswith("failed") and case.asks in printed
     assert not Path("make_rows.py").exists()
-    start = r"(?ms)^  uv run python -m env_runtime\.rows (.*?)    # or copy with -d "
-    commands = re.findall(start, printed)
+    commands = again(printed)
     assert len(commands) == case.commands
     for command in commands:
-        again = written(*shlex.split(command), "--overwrite")
-        assert not (again.startswith("failed") and case.asks in again)
+        further = written(*command, "--overwrite")
+        assert not (further.startswith("failed") and case.asks in further)
+
+
+def again(printed):
+    """The arguments of the commands that are proposed."""
+    start = r"(?ms)^  uv run python -m env_runtime\.rows (.*?)    # or copy with -d "
+    return [shlex.split(command) for command in re.findall(start, printed)]
 
 
 LEVELS = {
@@ -875,18 +880,25 @@ def test_a_difficulty_of_the_data_set_is_that_of_the_row(written, name):
     assert [row.difficulty for row in made[:3]] == levels
 
 
-ODD = ["who@x", "Note: y", "a!r", "{b", "c}", "d[0]", "e.f", "7", "g h", "i{j}k"]
+ODD = ["who@x", "Tale: y", "a!r", "{b", "c}", "d[0]", "e.f", "7", "g h", "i{j}k"]
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_column_with_an_odd_name_is_shown_or_left_out(written, name):
+def test_a_column_with_an_odd_name_is_shown_or_to_be_renamed(written, name):
     of = rows(4, **{"question": ask, name: lambda n: f"{JUGS} It is day {n} there."})
     found = [record | {"answer": f"jug {n}"} for n, record in enumerate(of)]
     printed = written(source_of(Asked(found, "")))
-    assert "looked at 4 questions" in printed
-    _, [row, *_] = made_of("../data.jsonl")
-    told = f"a name that no template can have: {name}\n" in printed
-    assert told != ("It is day 0 there" in row.prompt)
+    if name in ("who@x", "g h"):
+        _, [row, *_] = made_of("../data.jsonl")
+        assert "It is day 0 there" in row.prompt
+        return
+    assert f"no template can name the column {name!r}, which may belong" in printed
+    assert "looked at 4" in written(*again(printed)[0], "--overwrite")
+
+
+def test_an_odd_name_of_what_belongs_to_no_prompt_is_left_out(written):
+    found = rows(4, **{"question": ask, "id: n": str, "answer": lambda n: f"jug {n}"})
+    assert "that no template can have: id: n" in written(source_of(Asked(found, "")))
 
 
 def test_answers_that_there_is_none_count_among_those_that_do_not_fit(written):
@@ -899,6 +911,12 @@ def test_answers_that_there_is_none_count_among_those_that_do_not_fit(written):
     assert "only 56 of 60 records fit the grader number" in printed
     known = [record for record in found if record["answer"] != "N/A"]
     assert "looked at 58 questions" in written(source_of(Asked(known, "")))
+
+
+def test_the_docstring_of_doubts_lists_every_stage():
+    listed = [line for line in str(doubts.__doc__).splitlines() if line[:4] == "    "]
+    stages = {name for line in listed for name in re.split(r", |  +", line.strip())}
+    assert {*doubts.DOUBTS} <= stages
 
 
 def test_rows_of_nemo_gym_are_shown_with_what_earns(written):

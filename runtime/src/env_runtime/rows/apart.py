@@ -100,9 +100,10 @@ class Reason(NamedTuple):
 REASONS: list[Reason] = []
 
 
-def reason_of(column: Column) -> Reason | None:
-    """The first reason that holds for a column."""
-    return next((reason for reason in REASONS if reason.holds(column)), None)
+def reason_of(column: Column, beside: Reason | None = None) -> Reason | None:
+    """The first reason that holds for a column, beside one."""
+    holds = (each for each in REASONS if each != beside and each.holds(column))
+    return next(holds, None)
 
 
 def because[Test: Callable[[Column], bool]](

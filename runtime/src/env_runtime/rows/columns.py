@@ -295,6 +295,7 @@ class Looked:
         return sorted(texts, key=lambda name: asks[name] <= 0.5)
 
 
+RENAME = "rename it, without . : ! [ { }, and not a number"
 YES_NO = re.compile(
     r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b"
 )
@@ -338,10 +339,7 @@ def valid(column: str) -> bool:
 def template_of(column: str) -> str:
     """The template of a column alone. Raises RolloutError if there is none."""
     if not valid(column):
-        raise RolloutError(
-            f"no template can name the column {column!r}: rename it, without . : ! [ {{ }}, and "
-            "not a number"
-        )
+        raise RolloutError(f"no template can name the column {column!r}: {RENAME}")
     return f"{{{column}}}"
 
 

@@ -9,7 +9,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     no prompt   no column is known as the prompt
     images      a column names images
     expected    columns have names of answers
-    no expected no column is known as the answer
+    no expected  no column is known as the answer
     no golds    no record has an answer
     booleans    golds are true and false
     letters     golds may be letters of options
@@ -40,6 +40,7 @@ from .apart import (
     Column,
     Reason,
     explains_the_answer,
+    has_no_place_in_a_template,
     names_files_of_some,
     reason_of,
 )
@@ -61,6 +62,7 @@ from .columns import (
     PROGRAMS,
     PROMPTS,
     QUESTIONS,
+    RENAME,
     RULES,
     SENTENCE,
     SHORT,
@@ -355,6 +357,23 @@ def files_that_no_row_has(looked: Asking, apart: dict[str, Reason]) -> Doubt | N
             return Doubt(
                 f"{name} names files, such as {shown(column.values[0])!r}, and a row needs "
                 f"what is in them: put the text of each into {name}"
+            )
+    return None
+
+
+@at("columns")
+def a_name_that_no_template_can_have(
+    looked: Asking, apart: dict[str, Reason]
+) -> Doubt | None:
+    for name, reason in apart.items():
+        if reason.holds is not has_no_place_in_a_template:
+            continue
+        other = reason_of(Column(looked, name), beside=reason)
+        if not other or other.outcome != LEFT_OUT:
+            return Doubt(
+                f"no template can name the column {name!r}, which may belong to the prompt: "
+                f"{RENAME}. This command leaves it out",
+                ({"prompt": titled(looked.parts())},),
             )
     return None
 
