@@ -322,6 +322,11 @@ def share(values: Iterable[Any], test: Callable[[Any], Any]) -> float:
     return sum(passed) / len(passed) if passed else 0.0
 
 
+def nearly_all_match(pattern: str, values: Iterable[Any]) -> bool:
+    """Whether nearly all values are, as text, what a pattern says."""
+    return share(map(str, values), re.compile(pattern).fullmatch) >= FIT
+
+
 def words_in(name: str) -> set[str]:
     """The words of a column's name, the parts between its _, and the whole."""
     whole = folded(name)

@@ -73,6 +73,7 @@ from .columns import (
     folded,
     is_number,
     is_texts,
+    nearly_all_match,
     share,
     text_of,
     title,
@@ -643,7 +644,7 @@ def _unclear(
 
 @at("letters")
 def a_letter_and_an_option(looked: Asking, said: list[str]) -> Doubt | None:
-    if share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
+    if nearly_all_match(r"\([A-K]\)\s*\S.*", said):
         return Doubt(
             f"{looked.plan.expected.column} has a letter and an option, such as {said[0]!r:.80}: "
             "take the letter with --expected 'COLUMN=PATTERN' --grader choice"
@@ -714,8 +715,7 @@ def letters_without_options(looked: Asking, said: list[str]) -> Doubt | None:
 
 def are_letters(said: list[str]) -> bool:
     """Whether golds are letters, as of options."""
-    found = [bool(re.fullmatch(r"\(?[A-Za-z][).]?", text)) for text in said]
-    return sum(found) >= FIT * len(found)
+    return nearly_all_match(r"\(?[A-Za-z][).]?", said)
 
 
 def stand_for_something(said: list[str]) -> bool:

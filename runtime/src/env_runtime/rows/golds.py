@@ -34,6 +34,7 @@ from .columns import (
     is_scored,
     is_short,
     is_single,
+    nearly_all_match,
     share,
     words_in,
 )
@@ -44,6 +45,7 @@ from .naming import Naming
 from .plan import BEST, FIRST, KEYS, LETTERS, LISTED, Options, Path, Unfit
 from .records import Record
 
+LETTER = r"[A-Ja-j]|\d"  # or the number of an option
 # An option in a template, such as A. {first}
 LETTERED = re.compile(r"(?<![^\W_])([A-J])[.):] ?\{(\w+)\}")
 
@@ -112,13 +114,11 @@ class Golds(Asking):
 
     def _names_one(self, options: Options) -> bool:
         """Whether another column has numbers or letters, as ReClor's label of `answers`."""
-        for column in filter(None, (self.named([name]) for name in EXPECTED)):
-            values = [as_text(value) for value in self.values(Path(column))]
-            if column != options.paths[0].column and values:
-                named = share(values, re.compile(r"[A-Ja-j]|\d").fullmatch) >= FIT
-                if named:
-                    return True
-        return False
+        found = filter(None, (self.named([name]) for name in EXPECTED))
+        others = [Path(name) for name in found if name != options.paths[0].column]
+        return any(
+            nearly_all_match(LETTER, map(as_text, self.values(p))) for p in others
+        )
 
     def _listed_in_prompt(self, golds: list[Any]) -> None:
         """Find options in the prompts, if the golds are letters of them."""
@@ -156,7 +156,9 @@ class Golds(Asking):
         else:
             plan.answered = plan.answered and plan.is_chat
             plan.expected = self.path(column)
-            if grader == "all" and self._are_letters(plan.expected):
+            if grader == "all" and nearly_all_match(
+                r"[A-J]+(?:, ?[A-J])*", self.values(plan.expected)
+            ):
                 plan.expected = plan.expected.then(LETTERS)
             plan.classes = tuple(self.records[0].classes.get(column, ()))
             if plan.options and plan.options.gold and not given:
@@ -171,11 +173,6 @@ class Golds(Asking):
         part = "the last \\boxed{}" if plan.boxed else plan.pattern
         names = ", ".join([column, *plan.also])
         self.reasons.append(f"expected: {names}{f'={part}' if part else ''} ({why})")
-
-    def _are_letters(self, path: Path) -> bool:
-        """Whether golds are letters of options, such as AC."""
-        letters = re.compile(r"[A-J]+(?:, ?[A-J])*")
-        return share(map(str, self.values(path)), letters.fullmatch) >= FIT
 
     def _gold(self, grader: str | None) -> tuple[str, str]:
         """The column of the gold, and why. Raises RolloutError for two that differ."""
@@ -410,19 +407,16 @@ class Golds(Asking):
                 and all(len(path.column) == 1 for path in options.paths)
                 and not grader
                 and (few or not naming.fits[naming.best] or not naming.fit(0.5))
-                and not self._all_are(r"[A-Ja-j]|\d")
+                and not nearly_all_match(LETTER, self.golds())
             ):
                 plan.options = None
                 return self._grader_for(self.golds())
             self.must_ask("option", naming)
         listed = options.listed and options.kind == "columns" and not grader
-        if listed and not self._all_are(r"\(?[A-Ja-j]\)?"):
+        if listed and not nearly_all_match(r"\(?[A-Ja-j]\)?", self.golds()):
             plan.options = None  # the prompt compares the columns
             return self._grader_for(self.golds())
         self.ask("options", naming)
         plan.names = naming.ways[naming.best]
         self.reasons.append(f"options: {shown_as}; an answer is {naming.best}")
         return None
-
-    def _all_are(self, pattern: str) -> bool:
-        return share(map(str, self.golds()), re.compile(pattern).fullmatch) >= FIT
