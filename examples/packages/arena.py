@@ -1,5 +1,6 @@
 """TextArena's games for one player, in messages, as TextArena itself plays them."""
 
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -26,8 +27,12 @@ class Arena:
         return self._rules
 
     def reply(self, answer: str) -> str | None:
-        """Return what the game says to a move; None ends it."""
-        self._over, _ = self._game.step(answer)
+        """Return what the game says to a move; None ends it.
+
+        The last move of a message counts: TextArena would take one that is taken back.
+        """
+        found = re.findall(r"\[[^\[\]]*\]", answer)
+        self._over, _ = self._game.step(found[-1] if found else answer)
         return None if self._over else self._heard()
 
     def reward(self) -> float:
