@@ -496,21 +496,21 @@ ASKED = {
             monday=lambda n: {"name": f"jug {n}", "task": "fill it"},
             tuesday=lambda n: {"name": f"mug {n}", "task": "wash it"},
         ),
-        "the columns monday, tuesday are rather keys than names: they hold objects",
+        "the columns monday, tuesday look like keys and not like names: they hold objects",
     ),
     "keys that differ from record to record": Asked(
         [
             {"id": n, f"k{n}9": {"text": ask(n), "place": n}, f"j{n}": {"text": "x"}}
             for n in range(30)
         ],
-        "are rather keys than names: each is in few of 30 records",
+        "look like keys and not like names: each is in few of 30 records",
     ),
     "keys of lists of which each is in one record": Asked(
         [
             {"id": n, **{f"jug {n}{a}": ["oil", "salt"] for a in "abc"}}
             for n in range(3)
         ],
-        "are rather keys than names: each is in few of 3 records",
+        "look like keys and not like names: each is in few of 3 records",
     ),
     "the question again among what may be the answer": Asked(
         rows(6, question=ask, prompt=ask, told=lambda n: f"jug {n}", by=lambda n: "Bo"),
@@ -558,7 +558,7 @@ ASKED = {
         "the only column is 'Feast of the Cellar'",
         kind="csv",
     ),
-    "rows of NeMo Gym with tools whose answer is no call": Asked(
+    "rows of NeMo Gym that list tools but expect no calls": Asked(
         [
             {
                 "responses_create_params": {"input": ask(n), "tools": [{"name": "f"}]},
@@ -878,6 +878,13 @@ def test_a_difficulty_of_the_data_set_is_that_of_the_row(written, name):
     assert ("difficulty: difficulty" in printed) == any(levels)
     _, made = made_of("../data.jsonl")
     assert [row.difficulty for row in made[:3]] == levels
+
+
+def test_a_column_without_a_name_is_no_difficulty(written):
+    found = rows(6, **{"": str, "question": ask, "answer": lambda n: f"jug {n}"})
+    written(source_of(Asked(found, "")))
+    _, made = made_of("../data.jsonl")
+    assert {row.difficulty for row in made} == {None}
 
 
 ODD = ["who@x", "Tale: y", "a!r", "{b", "c}", "d[0]", "e.f", "7", "g h", "i{j}k"]

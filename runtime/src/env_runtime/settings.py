@@ -101,14 +101,16 @@ def _over[S: Settings](
 def _check_names(configured: Mapping[str, Any]) -> None:
     """Raise SettingError if a name in a server's block looks like a setting's, misspelled.
 
-    The block has names of NeMo Gym and of the user, too.
+    The block has names of NeMo Gym and of the user, too: its session_ttl_seconds is not our
+    session_idle_seconds.
     """
     known = (*Limits.model_fields, "host", "port", "shards", "parameters")
     for name in configured:
-        near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
+        near = difflib.get_close_matches(name, known, 1, cutoff=0.9)
         if near and near[0] != name:
             raise SettingError(
-                f"the server's block in configs/: {name} is no setting: did you mean {near[0]}?"
+                f"the server's block in configs/ has an unknown setting, {name}. Did you mean "
+                f"{near[0]}?"
             )
 
 

@@ -1,10 +1,10 @@
 """Doubts: what the records leave open, the message that says so, and the commands to choose from.
 
 Each is an entry of DOUBTS: a function of the records that were looked at, which returns a
-Doubt or None. What is wrong with what the user named is no doubt, and is said where it is read.
+Doubt or None. Errors in what the user named are raised where it is read.
 The plan is chosen in stages, and the doubts of each are asked there, in this order:
 
-    native      rows of NeMo Gym's have no answer
+    native      NeMo Gym's rows lack a known answer
     file        before anything is chosen
     no prompt   no column is known as the prompt
     images      a column names images
@@ -18,7 +18,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     golds       golds of any kind
     numbers, objects, calls, labels, texts, long     golds of that kind
     option, options     how golds name options
-    form        rows of NeMo Gym's ask for another form of answers
+    form        NeMo Gym's rows ask for another form of answers
     columns     columns may belong to the prompt
     prompts     the prompts as they are
     misfits     records do not fit the grader
@@ -264,8 +264,8 @@ def keys_for_columns(looked: Asking) -> Doubt | None:
         return None
     names = ", ".join(column.name for column in columns[:4])
     return Doubt(
-        f"the columns {names}{', ...' if len(columns) > 4 else ''} are rather keys than names: "
-        f"{why}. Write a record for each, one object a line, with its key in a column"
+        f"the columns {names}{', ...' if len(columns) > 4 else ''} look like keys and not like names: "
+        f"{why}. Write one record for each key, one object a line, with the key in a column"
     )
 
 
@@ -274,7 +274,7 @@ def a_prompt_that_is_no_text(looked: Asking) -> Doubt | None:
     named = looked.named(PROMPTS)
     if isinstance(value := looked.first(named), Mapping | str):
         return None
-    return Doubt(f"{named} is no text, such as {value!r:.80}", own=True)
+    return Doubt(f"{named} holds no text, but {value!r:.80}", own=True)
 
 
 @at("no prompt")
@@ -758,7 +758,7 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 
 def _are_long(looked: Asking, texts: list[Any]) -> bool:
-    """Whether texts are rather sentences than answers to compare."""
+    """Whether texts are sentences, or too long to compare."""
     return share(texts, SENTENCE.fullmatch) > 0.5 or not looked.are_short(texts)
 
 

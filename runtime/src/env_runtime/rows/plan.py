@@ -241,7 +241,9 @@ class Columns:
         return Example(prompt, task, self.level(record), tools=tools)
 
     def level(self, record: Mapping[str, Any]) -> str | None:
-        """The difficulty of a record, a word in lower case."""
+        """The difficulty of a record, a word in lower case; None if it has none."""
+        if not self.difficulty:
+            return None
         value = record.get(self.difficulty)
         text = value.strip() if isinstance(value, str) else ""
         return (text.lower() if text.isalpha() else text) or None
