@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,19 @@ class Plain:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[threading.Event], None]) -> Generator[None]:
+    """Run `work(ended)` in a thread; `ended` is set at the end of the with block."""
+    ended = threading.Event()
+    thread = threading.Thread(target=work, args=[ended], daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from ..command_line import add_parameters, new_parser, pace, printable
+from ..command_line import add_parameters, meanwhile, new_parser, pace, printable
 from ..episode.declaration import declared
 from ..errors import FixableError, GateError, ToolError
 from ..files import raised
@@ -72,9 +72,9 @@ def doing(text: str, rows: int = 0, of: int = 0) -> None:
 def _progress(name: str) -> Generator[None]:
     """Shows on standard error that a long gate goes on: one line on a terminal."""
     doing("")
-    ended, started = threading.Event(), time.monotonic()
+    started = time.monotonic()
 
-    def show() -> None:
+    def show(ended: threading.Event) -> None:
         pause, terminal = QUIET_SECONDS, sys.stderr.isatty()
         begin, end = ("\r\x1b[K", "") if terminal else ("", "\n")
         while not ended.wait(pause):
@@ -86,13 +86,8 @@ def _progress(name: str) -> Generator[None]:
         if terminal and pause == 1:
             print(begin, end="", file=sys.stderr, flush=True)
 
-    thread = threading.Thread(target=show, daemon=True)
-    thread.start()
-    try:
+    with meanwhile(show):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 class Result(TypedDict):

@@ -147,7 +147,7 @@ class RowMaker:
         }
         self.known = Hashes()  # keys of whole rows
         self.questions = Hashes()  # of prompts
-        # Of prompts and solutions, by split
+        # Hashes of prompts and solutions, by split
         self.asked: defaultdict[str, Hashes] = defaultdict(Hashes)
         self.lengths: Counter[int] = Counter()  # of prompts, in characters
         self.longest = (0, "")

@@ -17,7 +17,7 @@ class Naming:
     def __init__(self, looked: Looked, path: Path) -> None:
         self.looked, self.path = looked, path
         self.ways = self._ways()
-        # The letter of each record's gold in each way, None where it does not fit
+        # By way, the letter of each record's gold; None for a gold that it cannot read
         self.letters = {why: self._letters(way) for why, way in self.ways.items()}
         self.fits = {why: sum(map(bool, each)) for why, each in self.letters.items()}
         self.best = max(self.fits, key=lambda why: self.fits[why])

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 
-from ..command_line import ENDINGS, handling, leave
+from ..command_line import ENDINGS, handling, leave, meanwhile
 
 # How often a line says how far it is.
 PROGRESS_SECONDS = 20.0
@@ -15,19 +15,13 @@ PROGRESS_SECONDS = 20.0
 @contextlib.contextmanager
 def telling(progress: Callable[[], str]) -> Generator[None]:
     """Print a line on standard error every 20 seconds, until the with block ends."""
-    done = threading.Event()
 
-    def tell() -> None:
-        while not done.wait(PROGRESS_SECONDS):
+    def tell(ended: threading.Event) -> None:
+        while not ended.wait(PROGRESS_SECONDS):
             print(f"make_rows.py: {progress()}", file=sys.stderr, flush=True)
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
+    with meanwhile(tell):
         yield
-    finally:
-        done.set()
-        teller.join()
 
 
 @contextlib.contextmanager
