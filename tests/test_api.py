@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import yaml
+from env_runtime import settings
 
 from projects import FRAMEWORKS, ROOT, RUNTIME, imports_of, run
 
@@ -104,3 +105,31 @@ def test_a_project_imports_public_modules_only(render, answers):
     assert ours & public
     private = ours - public
     assert {name for name in private if not name.startswith(SPECIAL)} == set()
+
+
+# Set by NeMo Gym, Ray, uv, a Space or our own processes
+SET_BY_OTHERS = {"NEMO_GYM_CONFIG_PATH", "RAY_ADDRESS", "SHARDS_AT", "SPACE_ID", "UV"}
+
+
+def test_each_variable_is_on_a_page_with_its_default():
+    """CONTRIBUTING.md says where a new one belongs: a row of a table, or a sentence."""
+    pages = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+    default_in_table = {}
+    for row in re.findall(r"^\| (`[A-Z].*)$", "\n".join(pages.values()), re.MULTILINE):
+        names, default, *_ = row.split(" | ")
+        default_in_table |= dict.fromkeys(re.findall(r"`([A-Z_]+)`", names), default)
+    variables = {
+        prefix + name.upper(): field.default
+        for model in settings.Settings.__subclasses__()
+        for prefix in ["JUDGE_" if model is settings.ModelSettings else ""]
+        for name, field in model.model_fields.items()
+    }
+    of_clients = {name.upper() for name in settings.ClientSettings.model_fields}
+    assert [n for n in of_clients if all(f"`{n}`" not in pages[p] for p in pages)] == []
+    for name in variables.keys() - SET_BY_OTHERS - of_clients:
+        default, told = variables[name], default_in_table.get(name)
+        assert told, name
+        assert told == str(default) or not isinstance(default, int | float), name
+    table = pages["deploying.md"].partition("\n## Settings\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[A-Z][^|]*)", table, re.MULTILINE)
+    assert {*re.findall(r"`([A-Z_]+)`", "".join(rows))} <= variables.keys()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from env_runtime import graders
+from env_runtime.facts import GRADERS as GRADERS_OF_DATA
 from env_runtime.graders import (
     F1,
     INSTRUCTIONS,
@@ -22,6 +23,7 @@ from env_runtime.graders import (
     Text,
 )
 from env_runtime.notation import last_box
+from env_runtime.rows.grading import GRADINGS
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
@@ -278,6 +280,15 @@ def test_each_grader_is_in_every_place():
     assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == names
     for grader in examples:
         assert grader.reward(grader.solution()) == 1.0
+
+
+def test_each_choice_for_a_data_set_is_in_every_place():
+    """What Copier offers, what the command takes, and what the page lists."""
+    assert {*GRADERS_OF_DATA} == {*GRADINGS} - {"own", "tests"}
+    page = (Path(__file__).parents[2] / "docs/from/dataset.md").read_text()
+    row = re.search(r"^\| `grader` \|.*", page, re.MULTILINE)
+    assert row
+    assert {*re.findall(r"`(\w+)`", row[0])} - {"grader"} == {*GRADERS_OF_DATA}
 
 
 @given(st.text())

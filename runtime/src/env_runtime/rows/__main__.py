@@ -33,7 +33,7 @@ from ..project import here
 from . import programs
 from .choosing import Chooser
 from .doubts import OwnGrade
-from .plan import BOXED, Columns, Unfit, shown
+from .plan import Columns, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of
 from .source import class_source, rows_source
 
@@ -205,11 +205,11 @@ def _as_seen(prompt: Any) -> str:
 def solution_text(plan: Columns, task: dict[str, Any]) -> str:
     """An answer that earns the highest reward, for people."""
     gold = task[plan.key]
-    if plan.grader not in BOXED:
+    if not plan.grading.boxed:
         return one_line(json.dumps(gold, ensure_ascii=False), 200)
     taken = [gold, task["options"]] if "options" in task else [gold]
-    text = BOXED[plan.grader](*taken).solution()
-    if plan.grader in ("all", "ordered"):
+    text = plan.grading.of(*taken).solution()
+    if plan.grading.all:
         return text
     if isinstance(options := task.get("options"), list):
         text += f", which is {options[ord(text[7]) - ord('A')]!r:.80}"

@@ -39,7 +39,8 @@ from .columns import (
 )
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds
-from .plan import BOXED, Columns, Draft, Path, Unfit, items_of, shown
+from .grading import GRADINGS
+from .plan import Columns, Draft, Path, Unfit, items_of, shown
 from .records import Record
 
 # A form of answers that a prompt may ask for
@@ -71,9 +72,9 @@ class Chooser(Golds):
                 plan.tools = Path("tools")
             self._look_at_forms(rows)
             self._choose_grader(grader)
-            if plan.grader in BOXED and not grader:
+            if plan.grading.boxed and not grader:
                 self.ask("form")
-            if plan.grader in BOXED and self.form:
+            if plan.grading.boxed and self.form:
                 self.reasons.append(f"{self.form}: an answer without a box earns 0.0")
             return plan.columns
         if not (prompt and expected):
@@ -82,7 +83,7 @@ class Chooser(Golds):
         self._choose_prompt(prompt)
         if column := self.named(("tools", "functions", "function")):
             plan.tools = self.path(column)
-        if grader in (None, "", "choice", "all", "ordered"):
+        if not grader or GRADINGS[grader].options:
             self._choose_options(expected)
         self._choose_expected(expected, grader)
         self._choose_grader(grader)

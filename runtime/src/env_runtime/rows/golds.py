@@ -41,6 +41,7 @@ from .columns import (
 from .doubts import Asking, are_letters, bare, none_in, stand_for_something
 from .fields import LETTERS as ALPHABET
 from .fields import as_text, lettered, listed_in, names_in
+from .grading import GRADINGS
 from .naming import Naming
 from .plan import BEST, FIRST, KEYS, LETTERS, LISTED, Options, Path, Unfit
 from .records import Record
@@ -261,7 +262,7 @@ class Golds(Asking):
         if found == "choice":
             found, why = self._choose_names(grader) or (found, why)
             plan.grader = found
-        if found not in ("choice", "all", "ordered"):
+        if not GRADINGS[found].options:
             plan.options = None
         if found == "calls" and not plan.tools:
             raise RolloutError(

@@ -4,7 +4,6 @@ The preview and the checks of the command run the same object.
 """
 
 import contextlib
-import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..errors import one_line
-from ..graders import INSTRUCTIONS, Choice, Number, Several, Text
+from ..graders import Choice
 from ..notation import last_box
 from .examples import Example
 from .fields import (
@@ -30,24 +29,8 @@ from .fields import (
     shuffled,
     with_images,
 )
+from .grading import GRADINGS, Grading
 from .records import Record
-
-# How to answer, by the grader
-_ALL = (
-    "End with all answers in one \\boxed{}, parted by commas and without other words."
-)
-_ORDER = "End with all answers in one \\boxed{}, in order, parted by commas and without other words."
-HOW = {"json": "Answer with one JSON document and nothing else."}
-HOW |= {"all": _ALL, "ordered": _ORDER}
-# What reads a box, by the grader. Of a list, `any` takes one, `all` and `ordered` take all.
-BOXED: dict[str, Any] = {
-    "number": Number,
-    "choice": Choice,
-    "text": Text,
-    "any": Text,
-    "all": Several,
-    "ordered": functools.partial(Several, ordered=True),
-}
 
 
 class Unfit(Exception):
@@ -185,6 +168,11 @@ class Columns:
             object.__setattr__(self, "tools", path_of(self.tools))
 
     @property
+    def grading(self) -> Grading:
+        """How the answer is asked for and compared."""
+        return GRADINGS.get(self.grader, GRADINGS["own"])
+
+    @property
     def is_chat(self) -> bool:
         """Whether the prompt is a column of messages."""
         return "{" not in self.prompt
@@ -212,7 +200,7 @@ class Columns:
             options = self.options.of(record)
             gold = self.letter(record, gold)
         taken = [gold] if options is None else [gold, options]
-        if self.grader in BOXED and not takes(self.grader, *taken):
+        if self.grading.boxed and not self.grading.takes(*taken):
             among = f" of {options!r:.200}" if options else ""
             raise Unfit(f"the grader {self.grader} does not take {gold!r:.80}{among}")
         if self.whole:
@@ -303,8 +291,8 @@ class Columns:
         ends = []
         if self.options and not self.options.listed:
             ends.append(Choice.listed(options))
-        if self.adds and self.grader in (*BOXED, "json"):
-            ends.append(HOW.get(self.grader, INSTRUCTIONS))
+        if self.adds and self.grading.asks:
+            ends.append(self.grading.asks)
         if not self.is_chat:
             return "\n\n".join([filled(self.prompt, record), *ends])
         messages = record[self.prompt]
@@ -342,13 +330,6 @@ class Columns:
         if column == self.difficulty:
             return "difficulty"
         return "id" if column == "id" and self.has_id else ""
-
-
-def takes(grader: str, *expected: Any) -> bool:
-    """Whether a grader of a box can be made of what is expected."""
-    with contextlib.suppress(TypeError, ValueError):
-        return bool(BOXED[grader](*expected))
-    return False
 
 
 class Draft:

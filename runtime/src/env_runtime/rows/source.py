@@ -8,36 +8,22 @@ from typing import Any
 from .plan import Columns, Options, Path
 from .records import part_of
 
-# The module of classes/ by the grader
-_CLASSES = {"calls": "calls", "judge": "judge", "own": "own", "tests": "own"}
-# What the last message has, by the grader
-_SAYS = {
-    "number": "a number in \\boxed{}",
-    "choice": "an option in \\boxed{}",
-    "text": "a short answer in \\boxed{}",
-    "any": "a short answer in \\boxed{}",
-    "all": "all answers in \\boxed{}",
-    "ordered": "all answers in \\boxed{}, in order",
-    "json": "a JSON document",
-}
-_GRADERS = {"any": "Text", "all": "Several", "ordered": "Several"}
 _TEXT = 'Text(task["expected_answer"])'
 
 
 def class_source(plan: Columns, name: str, title: str) -> str:
     """The module of the class `name`."""
-    module = _CLASSES.get(plan.grader, "answer")
-    text = (File(__file__).parent / f"classes/{module}.py").read_text(encoding="utf-8")
-    key = quoted(plan.key)
-    options = ', task["options"]' if plan.options else ""
-    ordered = ", ordered=True" if plan.grader == "ordered" else ""
-    said = _SAYS.get(plan.grader, "")
+    grading, key = plan.grading, quoted(plan.key)
+    file = File(__file__).parent / f"classes/{grading.module}.py"
+    text = file.read_text(encoding="utf-8")
+    expected = [f"task[{key}]", *(['task["options"]'] if plan.options else [])]
+    said = grading.says
     prefix = "r" * ("\\" in said)
     replaced = {
         '"""Questions of a dataset, with a grade."""': f'"""{quoted(title)[1:-1]}"""',
         "from ... import": "from env_runtime import",
         "class DomainClass": f"class {name}",
-        _TEXT: f"{_GRADERS.get(plan.grader, plan.grader.capitalize())}(task[{key}]{options}{ordered})",
+        _TEXT: grading.source(*expected),
         'r"""One question. The last message has the answer in \\boxed{}."""': (
             f'{prefix}"""One question. The last message has {said}."""'
         ),
