@@ -6,12 +6,13 @@ Time is virtual: nothing on the screen changes on its own, so wait() returns at 
 from __future__ import annotations
 
 import io
+import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
-from functools import cached_property, lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageColor, ImageDraw
 
 from .form import PADDING, Box, Form, font
 
@@ -25,13 +26,41 @@ _MUTED = "#5b6b7d"
 _ACCENT = "#2563eb"
 _SELECTION = "#bfd7ff"
 _GREEN = "#15803d"
+_FRAME = "#0f2236"
+_TASK = "#2c4a6e"
+_THUMB = "#9aa8b8"
+_DOTS = ("#f26d6d", "#f4bf4f", "#61c554")
+# Each color, and what it lies on: their smooth edges have colors between the two.
+_EDGES = {
+    _WHITE: (_INK, _MUTED, _LINE, _ACCENT, _SELECTION, _GREEN, _THUMB),
+    _SELECTION: (_INK, _ACCENT),
+    _ACCENT: (_WHITE,),
+    _BAR: (_INK, *_DOTS),
+    _TASKBAR: (_TASK,),
+    _TASK: (_WHITE, _ACCENT),
+    _WALLPAPER: (_FRAME,),
+    _FRAME: (_WHITE, _BAR),
+}
 
 _TASKBAR_HEIGHT = 40
-# Screens as PNG files by what they show: episodes of a task have most of theirs in common
-_SCREENS: dict[str, bytes] = {}
-_MOST_SCREENS = 300  # of about 10 KB
-
 _SMOOTH = 4  # shapes are drawn this much larger, then reduced: that smooths their edges
+# Pixels around a control, for its focus ring, and above a field, for its label
+_MARGIN, _ABOVE = 4, 24
+
+
+class _Part(NamedTuple):
+    """A part of the screen: where it is, and the function that draws it.
+
+    What was drawn once is kept: episodes of a task show most of it again.
+    """
+
+    left: int
+    top: int
+    draw: Callable[..., Image.Image]
+    arguments: tuple[Any, ...]
+
+    def put(self, image: Image.Image) -> None:
+        image.paste(self.draw(*self.arguments), (self.left, self.top))
 
 
 class Desktop(Form):
@@ -39,184 +68,256 @@ class Desktop(Form):
 
     def __init__(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         super().__init__(form, values)
-        self._layout = repr(form)
+        self._layout = json.dumps(form)
 
     def wait(self, seconds: float) -> None:
         """Do nothing: this desktop has no clock."""
 
     def screenshot(self) -> bytes:
         """The screen as a PNG file."""
-        texts = [(one.value, one.anchor, one.caret) for one in self.texts.values()]
-        place = self.focus, self.highlight, self.offset
-        shown = repr((self._layout, self.values, self.saved, texts, place))
-        if (png := _SCREENS.get(shown)) is None:
-            if len(_SCREENS) >= _MOST_SCREENS:
-                _SCREENS.clear()
-            png = _SCREENS[shown] = self._draw_png()
-        return png
-
-    def _draw_png(self) -> bytes:
-        png = io.BytesIO()
-        # A palette makes the file a third of the size and quicker to compress.
-        palette = self._draw_screen().quantize(
-            256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
-        )
-        palette.save(png, "PNG")
-        return png.getvalue()
+        window = Box(*self.layout["window"])
+        status = self._status(), window.width, window.bottom - self.view.bottom
+        parts = [_Part(window.left, self.view.bottom, _draw_status, status)]
+        if self.open:
+            box = self.list_box(self.open).inset(-1)
+            options = tuple(self.controls[self.open]["options"])
+            size = box.width, box.height, self.layout["option"]
+            listed = options, self.highlight, *size
+            parts.append(_Part(box.left, box.top, _draw_list, listed))
+        return _screen(self._layout, tuple(self._in_view()), tuple(parts))
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _draw_screen(self) -> Image.Image:
-        """The whole screen as it is now."""
-        screen = self._backdrop.copy()
-        screen.paste(self._draw_view(), self.view[:2])
-        self._draw_status(screen)
-        if self.open:
-            self._draw_list(screen, self.open)
-        return screen
-
-    @cached_property
-    def _backdrop(self) -> Image.Image:
-        """The parts that never change: wallpaper, task bar and the window's frame."""
-        width, height = self.layout["screen"]
-        window = Box(*self.layout["window"])
-        title = self.layout["title"]
-        screen = Image.new("RGB", (width, height), _WALLPAPER)
-        panel(screen, window.inset(-1), _WHITE, border="#0f2236", radius=10)
-        pen = ImageDraw.Draw(screen)
-        bar = window._replace(height=self.view.top - window.top)
-        panel(screen, bar, _BAR, radius=9)
-        pen.rectangle(
-            (bar.left, bar.bottom - 10, bar.right - 1, bar.bottom - 1), fill=_BAR
-        )
-        pen.line((bar.left, bar.bottom - 1, bar.right - 1, bar.bottom - 1), fill=_LINE)
-        middle = bar.top + bar.height // 2
-        for index, color in enumerate(("#f26d6d", "#f4bf4f", "#61c554")):
-            dot = Box(bar.left + 18 + 22 * index, middle - 6, 12, 12)
-            panel(screen, dot, color, radius=6)
-        center = (bar.left + bar.width // 2, middle)
-        write(screen, center, title, size=16, anchor="mm")
-
-        taskbar = Box(0, height - _TASKBAR_HEIGHT, width, _TASKBAR_HEIGHT)
-        pen.rectangle((0, taskbar.top, width, height), fill=_TASKBAR)
-        panel(screen, Box(8, taskbar.top + 5, 170, 30), "#2c4a6e", radius=6)
-        panel(screen, Box(18, taskbar.top + 13, 14, 14), _ACCENT, radius=3)
-        write(screen, (42, taskbar.top + 20), title, _WHITE, 14)
-        return screen
-
-    def _draw_status(self, screen: Image.Image) -> None:
-        window, top = Box(*self.layout["window"]), self.view.bottom
+    def _status(self) -> tuple[str, str]:
+        """What the line below the form says, and its color."""
         if self.saved is None:
-            text, color = "Not saved yet", _MUTED
-        elif self.saved == self.values:
-            text, color = "Record saved", _GREEN
-        else:
-            text, color = "Changed since the last save", _MUTED
-        pen = ImageDraw.Draw(screen)
-        pen.line((window.left, top, window.right - 1, top), fill=_LINE)
-        middle = (top + window.bottom) // 2
-        panel(screen, Box(window.left + 20, middle - 4, 8, 8), color, radius=4)
-        write(screen, (window.left + 38, middle), text, color)
+            return "Not saved yet", _MUTED
+        if self.saved == self.values:
+            return "Record saved", _GREEN
+        return "Changed since the last save", _MUTED
 
-    def _draw_view(self) -> Image.Image:
-        view = Image.new("RGB", (self.view.width, self.view.height), _WHITE)
+    def _in_view(self) -> Iterator[_Part]:
+        """The parts of the view that scrolls, with their places in it."""
         for name, control in self.controls.items():
             box = self.boxes[name].moved(0, -self.offset)
             if box.bottom < 0 or box.top - self.layout["label"] > self.view.height:
                 continue
+            about = control["label"], box.width, box.height, name == self.focus
+            left, top = box.left - _MARGIN, box.top - _MARGIN
             match control["kind"]:
                 case "text":
-                    self._draw_text_field(view, name, box)
+                    shown = self._shown(name, box.width)
+                    top = box.top - _ABOVE
+                    yield _Part(left, top, _draw_text_field, (*about, *shown))
                 case "choice":
-                    self._draw_choice(view, name, box)
+                    about = *about, self.values[name] or ""
+                    yield _Part(left, box.top - _ABOVE, _draw_choice, about)
                 case "check":
-                    self._draw_check(view, name, box)
+                    yield _Part(left, top, _draw_check, (*about, self.values[name]))
                 case "button":
-                    self._draw_button(view, name, box)
-        panel(view, self.thumb(), "#9aa8b8", radius=4)
-        return view
+                    yield _Part(left, top, _draw_button, about)
+        thumb = self.thumb()
+        yield _Part(thumb.left, thumb.top, _draw_thumb, (thumb.width, thumb.height))
 
-    def _draw_frame(self, view: Image.Image, name: str, box: Box) -> None:
-        """The label and the border of a text field or a drop-down, with its focus ring."""
-        label = self.controls[name]["label"]
-        write(view, (box.left, box.top - 11), label, _MUTED, 14)
-        focused = name == self.focus
-        if focused:
-            panel(view, box.inset(-2), _SELECTION, radius=8)
-        panel(view, box, _WHITE, border=_ACCENT if focused else _LINE)
+    def _shown(self, name: str, width: int) -> tuple[Any, ...]:
+        """The text that shows in a field, where it begins, its selection and its caret.
 
-    def _draw_text_field(self, view: Image.Image, name: str, box: Box) -> None:
-        self._draw_frame(view, name, box)
+        All are pixels from the left of the text's room; None for what does not show.
+        """
         text = self.texts[name]
-        inner = box._replace(
-            left=box.left + PADDING - 2, width=box.width - 2 * PADDING + 4
-        )
-        inner = inner._replace(top=box.top + 4, height=box.height - 8)
-        # The text has its own image, so that long text ends at the edge of the field.
-        piece = Image.new("RGB", (inner.width, inner.height), _WHITE)
-        pen = ImageDraw.Draw(piece)
-        ends = text.ends
-        origin = 2 - text.shift
-        start, end = (origin + ends[at] for at in text.selection)
-        if name == self.focus:
-            if start != end:
-                pen.rectangle((start, 3, end, inner.height - 4), fill=_SELECTION)
-            caret = origin + ends[text.caret]
-            pen.line((caret, 4, caret, inner.height - 5), fill=_INK)
-        # Draw only the characters that show, and one more at both ends.
+        ends, origin = text.ends, 2 - text.shift
+        # Only the characters that show, and one more at both ends.
         first = max(0, bisect_right(ends, -origin) - 2)
-        last = bisect_left(ends, inner.width - origin) + 1
-        at = (origin + ends[first], inner.height // 2)
-        write(piece, at, text.value[first:last])
-        view.paste(piece, inner[:2])
-
-    def _draw_choice(self, view: Image.Image, name: str, box: Box) -> None:
-        self._draw_frame(view, name, box)
-        value = self.values[name]
-        middle = box.top + box.height // 2
-        text, color = (value, _INK) if value else ("Choose...", _MUTED)
-        write(view, (box.left + PADDING, middle), text, color)
-        stroke(view, (box.right - 26, middle - 7), ((2, 5), (7, 10), (12, 5)), _MUTED)
-
-    def _draw_check(self, view: Image.Image, name: str, box: Box) -> None:
-        middle = box.top + box.height // 2
-        square = Box(box.left, middle - 10, 20, 20)
+        last = bisect_left(ends, width - 2 * PADDING + 4 - origin) + 1
+        selected = caret = None
         if name == self.focus:
-            panel(view, square.inset(-2), _SELECTION, radius=7)
-        if self.values[name]:
-            panel(view, square, _ACCENT, radius=5)
-            stroke(
-                view,
-                (square.left + 3, square.top + 3),
-                ((2, 7), (6, 11), (12, 4)),
-                _WHITE,
-            )
-        else:
-            border = _ACCENT if name == self.focus else _MUTED
-            panel(view, square, _WHITE, border=border, radius=5)
-        label = self.controls[name]["label"]
-        write(view, (box.left + 32, middle), label)
+            start, end = (origin + ends[at] for at in text.selection)
+            selected = (start, end) if start != end else None
+            caret = origin + ends[text.caret]
+        return text.value[first:last], origin + ends[first], selected, caret
 
-    def _draw_button(self, view: Image.Image, name: str, box: Box) -> None:
-        if name == self.focus:
-            panel(view, box.inset(-3), _SELECTION, radius=9)
-        panel(view, box, _ACCENT)
-        center = (box.left + box.width // 2, box.top + box.height // 2)
-        label = self.controls[name]["label"]
-        write(view, center, label, _WHITE, 16, "mm")
 
-    def _draw_list(self, screen: Image.Image, name: str) -> None:
-        box = self.list_box(name)
-        panel(screen, box.inset(-1), _WHITE, border=_MUTED)
-        row = box._replace(height=self.layout["option"])
-        for index, option in enumerate(self.controls[name]["options"]):
-            if index == self.highlight:
-                panel(screen, row.inset(2), _ACCENT, radius=4)
-            color = _WHITE if index == self.highlight else _INK
-            middle = row.top + row.height // 2
-            write(screen, (row.left + PADDING, middle), option, color)
-            row = row.moved(0, row.height)
+@lru_cache(maxsize=1500)  # of about 10 KB
+def _screen(layout: str, in_view: tuple[_Part, ...], above: tuple[_Part, ...]) -> bytes:
+    """The screen as a PNG file."""
+    screen = _backdrop(layout).copy()
+    left, top, width, height = json.loads(layout)["view"]
+    view = Image.new("RGB", (width, height), _WHITE)
+    for part in in_view:
+        part.put(view)
+    screen.paste(view, (left, top))
+    for part in above:
+        part.put(screen)
+    png = io.BytesIO()
+    # A palette makes the file a third of the size and quicker to compress.
+    paletted = screen.quantize(palette=_palette(), dither=Image.Dither.NONE)
+    paletted.save(png, "PNG")
+    return png.getvalue()
+
+
+@cache
+def _palette() -> Image.Image:
+    """An image with the palette of all screens."""
+    steps = 256 // sum(map(len, _EDGES.values())) - 1
+    colors: list[int] = []
+    for lower, uppers in _EDGES.items():
+        for upper in uppers:
+            ends = zip(ImageColor.getrgb(lower), ImageColor.getrgb(upper), strict=True)
+            of_channels = [(low, high - low) for low, high in ends]
+            for step in range(steps + 1):
+                colors += [low + by * step // steps for low, by in of_channels]
+    image = Image.new("P", (1, 1))
+    image.putpalette(colors)
+    return image
+
+
+@lru_cache(maxsize=4)
+def _backdrop(layout: str) -> Image.Image:
+    """The parts that never change: wallpaper, task bar and the window's frame."""
+    form = json.loads(layout)
+    (width, height), title = form["screen"], form["title"]
+    window, view = Box(*form["window"]), Box(*form["view"])
+    screen = Image.new("RGB", (width, height), _WALLPAPER)
+    panel(screen, window.inset(-1), _WHITE, border=_FRAME, radius=10)
+    pen = ImageDraw.Draw(screen)
+    bar = window._replace(height=view.top - window.top)
+    panel(screen, bar, _BAR, radius=9)
+    pen.rectangle((bar.left, bar.bottom - 10, bar.right - 1, bar.bottom - 1), fill=_BAR)
+    pen.line((bar.left, bar.bottom - 1, bar.right - 1, bar.bottom - 1), fill=_LINE)
+    middle = bar.top + bar.height // 2
+    for index, color in enumerate(_DOTS):
+        dot = Box(bar.left + 18 + 22 * index, middle - 6, 12, 12)
+        panel(screen, dot, color, radius=6)
+    center = (bar.left + bar.width // 2, middle)
+    write(screen, center, title, size=16, anchor="mm")
+
+    taskbar = Box(0, height - _TASKBAR_HEIGHT, width, _TASKBAR_HEIGHT)
+    pen.rectangle((0, taskbar.top, width, height), fill=_TASKBAR)
+    panel(screen, Box(8, taskbar.top + 5, 170, 30), _TASK, radius=6)
+    panel(screen, Box(18, taskbar.top + 13, 14, 14), _ACCENT, radius=3)
+    write(screen, (42, taskbar.top + 20), title, _WHITE, 14)
+    return screen
+
+
+# ------------------------------------------------------------------- the parts
+
+
+@lru_cache(maxsize=8)
+def _draw_status(said: tuple[str, str], width: int, height: int) -> Image.Image:
+    """The line below the form, and its upper edge."""
+    image = Image.new("RGB", (width, height - 10), _WHITE)  # above the round corners
+    ImageDraw.Draw(image).line((0, 0, width - 1, 0), fill=_LINE)
+    text, color = said
+    panel(image, Box(20, height // 2 - 4, 8, 8), color, radius=4)
+    write(image, (38, height // 2), text, color)
+    return image
+
+
+@lru_cache(maxsize=64)
+def _draw_list(
+    options: tuple[str, ...], highlight: int, width: int, height: int, row: int
+) -> Image.Image:
+    """The open list of a drop-down, `row` pixels for each option."""
+    image = Image.new("RGB", (width, height), _WHITE)
+    ImageDraw.Draw(image).rectangle((0, 0, width - 1, height - 1), outline=_MUTED)
+    for index, option in enumerate(options):
+        box = Box(1, 1 + index * row, width - 2, row)
+        if index == highlight:
+            panel(image, box.inset(2), _ACCENT, radius=4)
+        color = _WHITE if index == highlight else _INK
+        write(image, (box.left + PADDING, box.top + row // 2), option, color)
+    return image
+
+
+@lru_cache(maxsize=4)
+def _draw_thumb(width: int, height: int) -> Image.Image:
+    image = Image.new("RGB", (width, height), _WHITE)
+    panel(image, Box(0, 0, width, height), _THUMB, radius=4)
+    return image
+
+
+def _frame(
+    label: str, width: int, height: int, focused: bool
+) -> tuple[Image.Image, Box]:
+    """The label and the border of a text field or a drop-down, with its focus ring."""
+    size = width + 2 * _MARGIN, _ABOVE + height + _MARGIN
+    image, box = Image.new("RGB", size, _WHITE), Box(_MARGIN, _ABOVE, width, height)
+    write(image, (box.left, box.top - 11), label, _MUTED, 14)
+    if focused:
+        panel(image, box.inset(-2), _SELECTION, radius=8)
+    panel(image, box, _WHITE, border=_ACCENT if focused else _LINE)
+    return image, box
+
+
+@lru_cache(maxsize=64)
+def _draw_text_field(
+    label: str,
+    width: int,
+    height: int,
+    focused: bool,
+    text: str,
+    at: float,
+    selected: tuple[float, float] | None,
+    caret: float | None,
+) -> Image.Image:
+    image, box = _frame(label, width, height, focused)
+    # The text has its own image, so that long text ends at the edge of the field.
+    room = width - 2 * PADDING + 4, height - 8
+    piece = Image.new("RGB", room, _WHITE)
+    pen = ImageDraw.Draw(piece)
+    if selected:
+        pen.rectangle((selected[0], 3, selected[1], room[1] - 4), fill=_SELECTION)
+    if caret is not None:
+        pen.line((caret, 4, caret, room[1] - 5), fill=_INK)
+    write(piece, (at, room[1] // 2), text)
+    image.paste(piece, (box.left + PADDING - 2, box.top + 4))
+    return image
+
+
+@lru_cache(maxsize=64)
+def _draw_choice(
+    label: str, width: int, height: int, focused: bool, value: str
+) -> Image.Image:
+    image, box = _frame(label, width, height, focused)
+    middle = box.top + box.height // 2
+    text, color = (value, _INK) if value else ("Choose...", _MUTED)
+    write(image, (box.left + PADDING, middle), text, color)
+    stroke(image, (box.right - 26, middle - 7), ((2, 5), (7, 10), (12, 5)), _MUTED)
+    return image
+
+
+@lru_cache(maxsize=32)
+def _draw_check(
+    label: str, width: int, height: int, focused: bool, checked: bool
+) -> Image.Image:
+    size = width + 2 * _MARGIN, height + 2 * _MARGIN
+    image = Image.new("RGB", size, _WHITE)
+    middle = _MARGIN + height // 2
+    square = Box(_MARGIN, middle - 10, 20, 20)
+    if focused:
+        panel(image, square.inset(-2), _SELECTION, radius=7)
+    if checked:
+        panel(image, square, _ACCENT, radius=5)
+        corner = square.left + 3, square.top + 3
+        stroke(image, corner, ((2, 7), (6, 11), (12, 4)), _WHITE)
+    else:
+        panel(image, square, _WHITE, border=_ACCENT if focused else _MUTED, radius=5)
+    write(image, (_MARGIN + 32, middle), label)
+    return image
+
+
+@lru_cache(maxsize=16)
+def _draw_button(label: str, width: int, height: int, focused: bool) -> Image.Image:
+    image = Image.new("RGB", (width + 2 * _MARGIN, height + 2 * _MARGIN), _WHITE)
+    box = Box(_MARGIN, _MARGIN, width, height)
+    if focused:
+        panel(image, box.inset(-3), _SELECTION, radius=9)
+    panel(image, box, _ACCENT)
+    write(
+        image, (box.left + width // 2, box.top + height // 2), label, _WHITE, 16, "mm"
+    )
+    return image
 
 
 def missing() -> str | None:
