@@ -37,7 +37,13 @@ class Notes(McpEpisode):
     call_seconds = 10
 
 
-class Shelf(Notes):
+class Plain(Notes):
+    """The same without an SDK, for tests that start many servers."""
+
+    command = f"python {SERVER.with_name('plain_notes_server.py')}"
+
+
+class Shelf(Plain):
     tools = ("add", "remove")
 
 
@@ -269,7 +275,7 @@ def test_an_image_is_shown(start):
 def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
     seconds = 1 if mode == "slow" else 20
     variables = {**Notes.env, "MODE": mode}
-    episode = start(TASK, env=variables, start_seconds=seconds)
+    episode = start(TASK, Plain, env=variables, start_seconds=seconds)
     with pytest.raises(ServerLostError, match=reason):
         episode.call_row_tool("read_all", {})
     assert "the MCP server" in episode.infrastructure_failure
@@ -289,7 +295,7 @@ def test_a_policy_that_loses_its_server_earns_nothing(
     start, tool, arguments, reason, first
 ):
     """A mask would spare it a bad grade: a second server answers, so it is to blame."""
-    episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
+    episode = start(TASK, Plain, call_seconds=1 if tool == "hang" else 10)
     if not first:
         episode.ask("where")
     for name, sent in [(tool, arguments), ("where", {})]:
@@ -304,7 +310,7 @@ def test_a_policy_that_loses_its_server_earns_nothing(
 def test_a_server_that_cannot_be_started_again_masks_the_episode(
     start, tool, arguments, reason
 ):
-    episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
+    episode = start(TASK, Plain, call_seconds=1 if tool == "hang" else 10)
     episode.ask("where")
     type(episode).env = {**Notes.env, "MODE": "dies"}
     for name, sent in [(tool, arguments), ("where", {})]:
