@@ -13,6 +13,7 @@ import pytest
 
 from nights import GAME_FIRST, OLDER_BY_NIGHT, ONE_SERIES, nightly
 from projects import (
+    ARCHETYPES,
     OTHER,
     PYTHONS,
     QUICK,
@@ -31,7 +32,8 @@ ALL: list = [(OTHER, "game"), (OTHER, "answer")]
 # README's first command installs a game and runs its gates. gymnasium is below.
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
-    for archetype in ("game", "sandbox", "answer", "conversation", "mcp")
+    for archetype in ARCHETYPES
+    if archetype not in ("vision", "gymnasium")
 ]
 # There, the conversation also plays in NeMo Gym's own loop: tests/test_nemo_gym.py.
 ALL += [nightly(OTHER, one) for one in ("sandbox", "vision", "conversation")]
