@@ -95,6 +95,30 @@ RIGHT = {
         earns=((1, "jug 1, pot"), (1, "[jug 1, pot]")),
         nothing=((1, "jug 2, pot"),),
     ),
+    "names with an addition in brackets": Right(
+        rows(
+            20,
+            question=ask,
+            answer=lambda n: (
+                f"Lake {chr(65 + n)}o" + {3: " [Dor Lake]", 7: " (Old Mere)"}.get(n, "")
+            ),
+        ),
+        ("2 of 20 have an addition in brackets, which may be left out",),
+        ((3, "Lake Do"), (3, "Lake Do [Dor Lake]"), (7, "Lake Ho"), (0, "Lake Ao")),
+        ((3, "Dor Lake"), (3, "Lake Ho")),
+    ),
+    "additions in brackets that tell two answers apart": Right(
+        rows(
+            20,
+            question=ask,
+            answer=lambda n: (
+                f"Lake {'ab'[n % 2]} ({'east' if n > 9 else 'west'} {chr(97 + n)}x)"
+            ),
+        ),
+        (),
+        ((3, "Lake b (west dx)"),),
+        ((3, "Lake b"),),
+    ),
     "brackets around a number in a list": Right(
         rows(8, question=ask, answer=lambda n: [f"[{n + 0.25}]"]),
         earns=((1, "1.25"), (1, "[1.25]")),

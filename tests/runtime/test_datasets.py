@@ -20,7 +20,7 @@ import pytest
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.graders import Number
-from env_runtime.rows import Example, Record, from_dataset, progress, read
+from env_runtime.rows import Columns, Example, Record, from_dataset, progress, read
 from env_runtime.rows import dataset as command
 from env_runtime.rows.hashes import Hashes
 from env_runtime.rows.records import split_named
@@ -673,6 +673,27 @@ def test_a_file_that_is_there_stays(make, tmp_path):
 
 
 # ---------------------------------------------------------------------- what is told
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({"question": "Q0", "answer": ""}, "without answer"),
+        ({"question": "", "answer": "1"}, "without question"),
+        (
+            {"question": "Q0", "answer": "much"},
+            "the grader number does not take the answer",
+        ),
+    ],
+)
+def test_a_plan_says_why_a_record_is_left_out(make, tmp_path, record, why):
+    plan = Columns(
+        "{question}", "answer", "number", needed=("question",), key="expected"
+    )
+    records = [record, *({"question": f"Q{n}", "answer": str(n)} for n in range(1, 4))]
+    source = jsonl(tmp_path / "a.jsonl", records)
+    _, printed = make(source, "--validation", "0", convert=plan)
+    assert f"1 record left out: {why} ({source}, line 1)" in printed
 
 
 def test_what_a_newcomer_is_told(make, tmp_path):

@@ -40,6 +40,7 @@ from ..evaluation.rows import read as rows_in
 from ..files import raised, write_atomically
 from .examples import LONG_PROMPT, files_of, read_options, row_of
 from .hashes import Hashes
+from .plan import Columns
 from .progress import ending_whole, telling
 from .records import Record, Source, splits_of
 
@@ -173,7 +174,7 @@ class RowMaker:
                 continue
             self.counts["used"] += bool(rows)
             if not rows:
-                self._note(f"{{}} left out: {_name(self.example)} returns None", record)
+                self._note(f"{{}} left out: {self._why(record)}", record)
             for row, line, solution in rows:
                 whole = row_key(self.domain_class, row)
                 files = [path.name for path, its in self.others.items() if whole in its]
@@ -192,6 +193,12 @@ class RowMaker:
         count = self.counts["records"]
         speed = count / (time.monotonic() - self.started)
         return f"{counted(count, 'record')}, {speed:,.0f} records/s"
+
+    def _why(self, record: Record) -> str:
+        """Why the user's function, or the plan, makes no row of a record."""
+        plan = getattr(self.example, "__self__", self.example)  # of Columns.each
+        reason = plan.left_out(record) if isinstance(plan, Columns) else ""
+        return reason or f"{_name(self.example)} returns None"
 
     def _made(self, record: Record) -> list[Any]:
         """The examples that the user's function makes of a record."""

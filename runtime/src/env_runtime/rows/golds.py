@@ -12,6 +12,7 @@ from ..graders import Number
 from ..notation import last_box
 from .columns import (
     ABOUT,
+    ADDED,
     ANSWERS,
     BEFORE,
     EXPECTED,
@@ -229,6 +230,9 @@ class Golds(Asking):
             if share(texts, re.compile(pattern).fullmatch) >= FIT:
                 plan.pattern, plan.whole = pattern, "brackets" in name
                 return f"each has {name}"
+        if short and (some := self._have_additions(texts)):
+            plan.pattern, plan.whole = ADDED, True
+            return f"{some} have an addition in brackets, which may be left out"
         if any(isinstance(value, list) for value in values):
             return ""
         boxes = [last_box(text) for text in texts]
@@ -241,6 +245,17 @@ class Golds(Asking):
                 plan.pattern = pattern
                 return f"each has {name} before the answer"
         return ""
+
+    def _have_additions(self, texts: list[str]) -> str:
+        """How many of short texts have an addition; "" if none has, or it tells two apart."""
+        found = [re.match(ADDED, text.strip()) for text in texts]
+        names = {
+            text: m[1] if m else text for text, m in zip(texts, found, strict=True)
+        }
+        some = {text for text, name in names.items() if name != text.strip()}
+        same = len({*names.values()}) < len(names)
+        count = sum(text in some for text in texts)
+        return f"{count} of {len(texts)}" if some and not same else ""
 
     # ------------------------------------------------------------------ the grader
 

@@ -34,11 +34,14 @@ from .records import Record
 
 
 class Unfit(Exception):
-    """A record makes no row. `incomplete`: it lacks the question or the answer."""
+    """A record makes no row. `incomplete`: it lacks the question or the answer.
 
-    def __init__(self, reason: str, incomplete: bool = False) -> None:
+    `kind` is the reason without the record's values.
+    """
+
+    def __init__(self, reason: str, incomplete: bool = False, kind: str = "") -> None:
         super().__init__(reason)
-        self.incomplete = incomplete
+        self.incomplete, self.kind = incomplete, kind or reason
 
 
 # Steps of a path beside the keys of an object
@@ -183,6 +186,15 @@ class Columns:
             return self.apply(record)
         return None
 
+    def left_out(self, record: Mapping[str, Any]) -> str:
+        """Why a record makes no row, without its values; "" if it makes one."""
+        for question in self.questions([Record(record, "")]):
+            try:
+                self.apply(question)
+            except Unfit as unfit:
+                return unfit.kind
+        return f"without {self.lists[-1]}" if self.lists else ""
+
     def each(self, record: Mapping[str, Any]) -> Iterator[Example]:
         """The rows of a record that holds several questions."""
         rows = map(self, self.questions([Record(record, "")]))
@@ -202,14 +214,13 @@ class Columns:
         taken = [gold] if options is None else [gold, options]
         if self.grading.boxed and not self.grading.takes(*taken):
             among = f" of {options!r:.200}" if options else ""
-            raise Unfit(f"the grader {self.grader} does not take {gold!r:.80}{among}")
+            refuses = f"the grader {self.grader} does not take"
+            kind = f"{refuses} the answer"
+            raise Unfit(f"{refuses} {gold!r:.80}{among}", kind=kind)
         if self.whole:
             parts = [self.said(record), gold]
-            gold = [
-                p
-                for each in parts
-                for p in (each if isinstance(each, list) else [each])
-            ]
+            flat = [each if isinstance(each, list) else [each] for each in parts]
+            gold = [*dict.fromkeys(one for some in flat for one in some)]
         if self.lettered:
             gold = lettered(gold, self.question(record))
         prompt: Any = self._asked(record, options)
