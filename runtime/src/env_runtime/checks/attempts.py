@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import copy
+import functools
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
+    Coroutine,
     Generator,
     Iterable,
     Iterator,
@@ -188,6 +190,10 @@ class Attempt(LocalEpisode):
         self.outputs += [answer.output] if answer else []
         return answer
 
+    async def whole[T](self, steps: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Start, do the steps, and close. Raises TimeoutError after CALL_SECONDS for one."""
+        return await self.play_whole(steps, CALL_SECONDS)
+
     async def play(self, calls: Calls) -> None:
         """Make calls, but for those of a row's own tools."""
         await super().play([call for call in calls if call[0] in {*self.tools, REPLY}])
@@ -216,6 +222,11 @@ class Attempt(LocalEpisode):
     def hung(self) -> bool:
         """Whether a call, or the grade, took too long: others may have slowed it down."""
         return self._session is not None and self._session.hung
+
+    @property
+    def grades(self) -> bool:
+        """Whether the grade has begun."""
+        return self._session is not None and self._session.grading
 
     @property
     def broken(self) -> str:
@@ -426,13 +437,11 @@ class FlawCheck:
         `who` is the name of the policy that made them, if it knows no solution, and None
         if a blind policy made calls of the oracle.
         """
-        async with self._free, self.episode(row) as attempt:
-            await attempt.play(calls)
-            reward = await attempt.reward(answer)
+        async with self._free:
+            attempt, reward = await self._play(row, calls, answer)
         if attempt.hung:
-            async with self._free.all(), self.episode(row) as attempt:
-                await attempt.play(calls)
-                reward = await attempt.reward(answer)
+            async with self._free.all():
+                attempt, reward = await self._play(row, calls, answer)
         if who == "" and self.flaw and self.flaw.blind:
             who = self.flaw.name
         if who:
@@ -441,11 +450,26 @@ class FlawCheck:
             rewards[number] = max(reward, rewards.get(number, reward))
         return attempt, reward
 
+    async def _play(self, row: Row, calls: Calls, answer: str) -> tuple[Attempt, float]:
+        attempt = self.episode(row)
+
+        async def steps() -> float:
+            await attempt.play(calls)
+            return await attempt.reward(answer)
+
+        try:
+            return attempt, await attempt.whole(steps)
+        except TimeoutError:
+            if attempt.grades:
+                return attempt, self.declared.lowest_reward
+            raise
+
     async def observed(self, row: Row, calls: Calls) -> Attempt:
         """An episode in which these calls were made, for what they are answered."""
-        async with self._free, self.episode(row) as attempt:
-            await attempt.play(calls)
-            return attempt
+        attempt = self.episode(row)
+        async with self._free:
+            await attempt.whole(functools.partial(attempt.play, calls))
+        return attempt
 
     def bounds(self) -> tuple[float, float]:
         """The mean, over the rows, of the baseline's reward and of the oracle's."""

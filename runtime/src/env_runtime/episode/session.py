@@ -5,6 +5,7 @@ Each episode is pinned to a thread, and shares it if it must.
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import inspect
 import math
@@ -12,7 +13,7 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -356,6 +357,61 @@ class Session:
     async def _close_episode(self) -> None:
         if self.episode is not None:
             await self.episode.close()
+
+
+@dataclass
+class OneTurn(Session):
+    """A session whose thread plays the episode from start to end, as one job.
+
+    No event loop runs there, and nothing goes back to one between two calls, which takes
+    most of the time of a quick class.
+    """
+
+    began: float = math.inf  # when the last step began, in seconds of time.monotonic()
+
+    async def perform(
+        self,
+        job: Callable[[], Any],
+        seconds: float | None = None,
+        *,
+        on_loop: bool = False,
+    ) -> Any:
+        """The result of `job`, which is done at once. `run` bounds it."""
+        self.began = time.monotonic()
+        value = job()
+        return await value if inspect.isawaitable(value) else value
+
+    async def close(self) -> None:
+        """Close the episode."""
+        self.began = time.monotonic()
+        await self._close_episode()
+
+    async def run[T](
+        self, steps: Callable[[], Coroutine[Any, Any, T]], seconds: float
+    ) -> T:
+        """What `steps` return, which play the episode in its thread.
+
+        Raises TimeoutError if one of them takes more than `seconds`.
+        """
+        thread, context = self.thread, contextvars.copy_context()
+        assert thread
+        job = thread.run(lambda: context.run(run_without_loop, steps()))
+        future = asyncio.wrap_future(job.result)
+
+        def ended(future: asyncio.Future[T]) -> None:
+            thread.threads.release(thread)
+            if not future.cancelled():
+                future.exception()  # it is nobody's after a TimeoutError
+
+        future.add_done_callback(ended)
+        left = seconds
+        while not future.done():
+            await asyncio.wait([future], timeout=left)
+            left = seconds - max(0.0, time.monotonic() - self.began)
+            if left <= 0 and not future.done():
+                job.given_up = self.hung = True
+                raise TimeoutError
+        return future.result()
 
 
 def _finish(value: Any) -> Any:

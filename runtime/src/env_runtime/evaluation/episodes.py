@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -13,7 +13,7 @@ from ..episode.answers import Answer, sendable
 from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.names import episode_name
-from ..episode.session import Session
+from ..episode.session import OneTurn, Session
 from ..episode.tasks import steps_of, validation_problem
 from ..episode.tools import ANSWER_TOOL, EMPTY, OVER, SAY_TOOL, Tool
 from ..episode.types import REPLY, Calls, Solution, Task
@@ -85,12 +85,32 @@ class LocalEpisode:
             parameters=self.parameters,
             limits=self.limits,
         )
-        self._session = (
-            Session(self.task, bool(self.task), limits=self.limits)
-            if self.pinned
-            else Session.of(self.domain_class, self.task, limits=self.limits)
-        )
+        if self._session is None:
+            self._session = (
+                Session(self.task, bool(self.task), limits=self.limits)
+                if self.pinned
+                else Session.of(self.domain_class, self.task, limits=self.limits)
+            )
         await self._session.start(make)
+
+    async def play_whole[T](
+        self, steps: Callable[[], Coroutine[Any, Any, T]], seconds: float
+    ) -> T:
+        """Start, do the steps, and close. Returns what the steps return.
+
+        In a class without async methods, a thread does all of it in one turn. Raises
+        TimeoutError if a step takes more than `seconds`, and like `start`.
+        """
+
+        async def whole() -> T:
+            async with self:
+                return await steps()
+
+        if self.pinned or declared(self.domain_class).runs_on_loop:
+            return await whole()
+        turn = OneTurn.of(self.domain_class, self.task, limits=self.limits)
+        self._session = turn
+        return await turn.run(whole, seconds)
 
     @property
     def episode(self) -> Episode:

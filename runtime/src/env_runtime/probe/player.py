@@ -99,13 +99,16 @@ async def watch(check: Any, row: Row) -> Played | None:
     played = Played(view=prompt_view(row))
     if check.declared.replies:
         answer = ""
-    async with check.episode(row) as episode:
+    episode = check.episode(row)
+
+    async def steps() -> float:
         for phase in phases_of(calls, answer):
             played.phases.append(phase._replace(view=played.view))
             for sent in phase.calls if phase.tool != ANSWER else ():
                 played.view = await _made(episode, phase.tool, sent, played.view)
-        reward = await episode.reward(answer)
-    return played if check.full(row, reward) else None
+        return await episode.reward(answer)
+
+    return played if check.full(row, await episode.whole(steps)) else None
 
 
 def phases_of(calls: Calls, answer: str) -> Iterator[Phase]:
@@ -133,8 +136,10 @@ async def _made(episode: Any, tool: str, sent: dict[str, Any], view: View) -> Vi
 
 async def play(check: Any, row: Row, plan: Plan, chance: random.Random) -> float:
     """The reward of an episode that follows a plan."""
-    view, last, number, answer, calls = prompt_view(row), "", 0, "", 0
-    async with check.episode(row) as episode:
+    episode = check.episode(row)
+
+    async def steps() -> float:
+        view, last, number, answer, calls = prompt_view(row), "", 0, "", 0
         while (slot := plan.next(number, last, view, chance)) != STOP:
             tool, before = plan.tools[slot], view
             for sent in plan.groups[slot].predict(before, chance):
@@ -145,6 +150,8 @@ async def play(check: Any, row: Row, plan: Plan, chance: random.Random) -> float
                     view = await _made(episode, tool, sent, view)
             last, number = slot, number + 1
         return await episode.reward(answer)
+
+    return await episode.whole(steps)
 
 
 async def learn(
