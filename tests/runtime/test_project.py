@@ -301,3 +301,40 @@ def test_a_command_works_on_the_project_of_the_current_folder(tmp_path, monkeypa
         (gym / "pyproject.toml").write_text("\n".join([*lines, 'class = "Maze"']))
         monkeypatch.chdir(gym)
         assert (here().name, here().root) == (name, tmp_path / name)
+
+
+SERVER = """
+class Server(SessionServer):
+    domain_class = MyEnv
+
+    def setup_webserver(self):
+        app = super().setup_webserver()
+        app.post("/look")(self.tool(MyEnv.look))
+        app.post("/say_hello")(self.tool(MyEnv.say_hello))
+        return app
+"""
+LOOK = 'app.post("/look")(self.tool(MyEnv.look))'
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "listed"),
+    [
+        (LOOK, LOOK, True),
+        (LOOK, "pass", True),
+        (LOOK, 'app.post("/look")(self.endpoint(look))', False),
+        (LOOK, 'app.post("/look")(look)', False),
+        (LOOK, 'app.post("/look")(self.tool(getattr(MyEnv, "look")))', False),
+        (LOOK, "for method in METHODS: app.post(method)(self.tool(method))", False),
+        (LOOK, "app.include_router(more)", False),
+        (LOOK, f"{LOOK}; app.add_api_route('/more', more)", False),
+        ("(SessionServer)", "(Base)", False),
+        ("(SessionServer)", "(Tools, SessionServer)", False),
+    ],
+)
+def test_tools_are_known_without_an_import_only_from_plain_lines(
+    tmp_path, line, other, listed
+):
+    project = project_in(tmp_path, "box")
+    project.gym.mkdir(exist_ok=True)
+    (project.gym / "server.py").write_text(SERVER.replace(line, other))
+    assert project.lists_its_tools() == listed

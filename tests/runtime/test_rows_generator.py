@@ -433,3 +433,10 @@ def test_rows_with_other_solutions_are_other_tasks(loads):
     assert not list(command.alike({"train.jsonl": rows}))
     [note] = command.alike({"train.jsonl": [rows[0], prompted("Go.", goal=1, id=2)]})
     assert "the same prompt and solution: are they one task?" in note
+
+
+def test_the_tools_that_are_read_from_server_py_are_those_that_it_serves(monkeypatch):
+    assert here().lists_its_tools()
+    read = command.server_tools()
+    monkeypatch.setattr(project.Project, "lists_its_tools", lambda self: False)
+    assert command.server_tools() == read != []

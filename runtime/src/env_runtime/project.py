@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -30,6 +31,10 @@ PACKAGE = Path(__file__).resolve().parent
 # A wheel of verifiers/ has a copy of the class, the settings and the rows.
 COPY = PACKAGE / "_project"
 SETTINGS = Path("nemo_gym", "pyproject.toml")
+
+# With one of these names, server.py may serve more than the lines with self.tool().
+OTHER_ROUTES = {"endpoint", "router", "routes", "include_router", "mount", "getattr"}
+OTHER_ROUTES |= {"add_route", "add_api_route", "route", "api_route"}
 
 # Threads load the class, too. No thread may see a module that is half executed.
 _loading = threading.RLock()
@@ -318,16 +323,35 @@ class Project:
 
         They are read from its source: only nemo_gym/ has the packages to import it.
         """
-        source = (self.gym / "server.py").read_text(encoding="utf-8")
         return [
             call.args[0].attr
-            for call in ast.walk(ast.parse(source))
+            for call in ast.walk(self._server_source())
             if isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
             and call.func.attr == "tool"
             and call.args
             and isinstance(call.args[0], ast.Attribute)
         ]
+
+    def lists_its_tools(self) -> bool:
+        """Whether each route of nemo_gym/server.py is a line of served_tools().
+
+        Then nothing has to be imported to know its tools: that takes two seconds.
+        """
+        nodes = [*ast.walk(self._server_source())]
+        names = Counter(
+            getattr(node, "attr", getattr(node, "id", None)) for node in nodes
+        )
+        kinds = [node for node in nodes if isinstance(node, ast.ClassDef)]
+        bases = [getattr(base, "id", "") for kind in kinds for base in kind.bases]
+        return (
+            names["tool"] == names["post"] == len(self.served_tools())
+            and not names.keys() & OTHER_ROUTES
+            and bases == ["SessionServer"]
+        )
+
+    def _server_source(self) -> ast.Module:
+        return ast.parse((self.gym / "server.py").read_text(encoding="utf-8"))
 
 
 def is_installed(name: str) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..episode.declaration import declared, public_methods
-from ..episode.tools import not_a_name
+from ..episode.tools import not_a_name, served_tools
 from ..episode.types import Definitions
 from ..errors import GateError, ToolError
 from ..facts import SERVER_PATHS
@@ -86,7 +86,14 @@ def server_tools() -> Definitions:
 
     Raises GateError if the class or the server cannot be imported.
     """
-    here().load_class()  # for its own error, which names the class's file
+    project = here()
+    domain_class = (
+        project.load_class()
+    )  # for its own error, which names the class's file
+    if project.lists_its_tools():
+        with contextlib.suppress(KeyError, ToolError):  # the import says it better
+            tools = served_tools(domain_class)
+            return [tools[name].definition() for name in project.served_tools()]
     app = served_app()
     # Called directly, so that this module need not import NeMo Gym.
     route = next(one for one in app.routes if getattr(one, "path", "") == "/tools")
