@@ -32,7 +32,7 @@ from .search import HIGH_FLOOR
 from .splits import players_of, rewards_of
 
 PAGE = f"The learned player in {GRADING}"
-SECONDS = 10.0  # rows after the first are watched only in this time
+SECONDS = 5.0  # rows after the first are watched only in this time
 TOLD = 0.1  # from this share of the range on, the rule is told, if chance earns less
 LONGEST = 20.0  # for the oracle, and for the learned player
 FRESH, MOST_ROWS = 200, 400
