@@ -25,9 +25,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import host
 
-# The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
-NEWEST_LINE = (3, 13, 14)
-
 PROJECT = Path("nemo_gym")
 
 TEMPLATE = Path(__file__).resolve().parents[1]
@@ -40,6 +37,8 @@ ROWS = PROJECT / "data/example.jsonl"
 
 # The main package of each framework's folder.
 FACTS = json.loads((RUNTIME / "src/env_runtime/facts.json").read_text(encoding="utf-8"))
+# The newest NeMo Gym needs this Python. An older interpreter gets an older series.
+NEWEST_LINE = tuple(map(int, [*FACTS["series"].values()][-1].split(".")))
 PACKAGES = {name: about["package"] for name, about in FACTS["frameworks"].items()}
 PACKAGES["nemo_gym"] = "nemo-gym"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from env_runtime.command_line import counted
+from env_runtime.facts import NEWEST, SERIES
 
 # pytest finds these by their names.
 from nights import (  # noqa: F401
@@ -57,7 +58,7 @@ print(json.dumps([tools[name].definition() for name in names]))
 # What tests lack, by the reason with which they are skipped, and the cure
 LACKING = {
     r"bwrap|bubblewrap": "sandboxes and MCP servers with isolation (install bubblewrap)",
-    r"0\.7": "what only nemo-gym 0.7 has (UV_PYTHON=3.13, with Python 3.13.14 or newer)",
+    r"0\.7": f"what only nemo-gym {NEWEST} has (UV_PYTHON=3.13, with Python {SERIES[NEWEST]} or newer)",
     r"0\.4": "what only nemo-gym 0.4 has (UV_PYTHON=3.12)",
 }
 NOT_TESTED = pytest.StashKey[str]()

@@ -296,9 +296,10 @@ class Environment:
         return printed
 
 
-PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
+OLDEST, NEWEST = FACTS["series"]
+PYTHONS = {NEWEST: f">={FACTS['series'][NEWEST]},<3.15", OLDEST: ">=3.12,<3.13"}
 # The release series for the interpreter that runs the tests. Quick tests use only this.
-QUICK = "0.7" if sys.version_info >= (3, 13, 14) else "0.4"
+QUICK = NEWEST if sys.version_info >= (3, 13, 14) else OLDEST
 [OTHER] = PYTHONS.keys() - {QUICK}
 
 
@@ -306,7 +307,7 @@ def interpreter_for(series: str) -> str | None:
     """A Python for a release series of NeMo Gym, if this machine has one."""
     if series == QUICK:
         return getattr(sys, "_base_executable", sys.executable)
-    named = os.environ.get("NEWER_PYTHON") if series == "0.7" else None
+    named = os.environ.get("NEWER_PYTHON") if series == NEWEST else None
     return named or find_python(PYTHONS[series])
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from projects import ARCHETYPES, ROOT, UVX, git, run
+from projects import ARCHETYPES, FACTS, ROOT, UVX, git, run
 
 STEPS = {
     f"{path.stem}/{name}/{step.get('name', number)}": step["run"]
@@ -207,3 +207,19 @@ def test_zizmor_finds_nothing_in_a_pages_workflow(tmp_path):
     (folder / "environments.yml").write_text(ENVIRONMENTS)
     command = [*UVX, "zizmor", "--offline", folder]
     assert "No findings to report" in run(command, ROOT).stdout
+
+
+def test_the_release_series_are_those_of_the_facts():
+    """Files that cannot read facts.json: pyproject.toml, .python-version, the workflows."""
+    (oldest, its_python), (newest, newest_python) = FACTS["series"].items()
+    assert (ROOT / ".python-version").read_text().strip() == its_python
+    extras = (ROOT / "runtime/pyproject.toml").read_text()
+    assert f'"nemo-gym>={oldest}"' in extras
+    assert f"python_full_version >= '{newest_python}'" in extras
+    versions = [its_python, newest_python.rpartition(".")[0]]
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        for named in re.findall(
+            r"uv python install ([\d. ]+)$", path.read_text(), re.MULTILINE
+        ):
+            assert named.split() == versions, path
+    assert newest == f"0.{int(re.findall(r'nemo-gym<0.(\d+)', extras)[0]) - 1}"

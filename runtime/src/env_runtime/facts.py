@@ -1,6 +1,7 @@
 """The facts that the template's Jinja files and this package share: facts.json.
 
-`archetypes` has each archetype and what it is, in the order in which Copier offers them.
+`series` has each release series of NeMo Gym that the tests run on, the oldest first, and
+the Python that it needs. `archetypes` has each archetype and what it is, in the order in which Copier offers them.
 `frameworks` has each framework folder, with its package, the modules that the class's
 could hide, and the members of its own classes, which no tool can be called. `graders`
 are the choices for a dataset. `protocol` are the members of a class beside its tools:
@@ -16,6 +17,10 @@ import pkgutil
 # A build of verifiers/ and of images imports this from a wheel, which is a zip file.
 _facts = json.loads(pkgutil.get_data(__package__ or "", "facts.json") or "")
 
+SERIES: dict[str, str] = _facts["series"]
+OLDEST, *_, NEWEST = SERIES
+# What a message says that needs the newest series
+NEEDS_NEWEST = f"nemo-gym {NEWEST}, which needs Python {SERIES[NEWEST]} or newer"
 ARCHETYPES: dict[str, str] = _facts["archetypes"]
 FRAMEWORKS: tuple[str, ...] = tuple(_facts["frameworks"])
 GRADERS: tuple[str, ...] = tuple(_facts["graders"])

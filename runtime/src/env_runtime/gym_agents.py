@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 from .episode.declaration import declared
 from .episode.types import Row
 from .errors import RolloutError
+from .facts import NEEDS_NEWEST
 from .gym_series import HAS_ENVIRONMENT_SERVERS, HAS_MCP
 from .resources_server.over_mcp import unplayable
 from .resources_server.verdict import RECEIVED
@@ -112,8 +113,8 @@ def check_agent(name: str, domain_class: type) -> str:
     agent, declaration = AGENTS[name], declared(domain_class)
     if agent.over_mcp and not HAS_MCP:
         raise RolloutError(
-            f"--agent {name} needs nemo-gym 0.7, which serves MCP: uv installs it with "
-            "Python 3.13.14 or newer, see requires-python in pyproject.toml"
+            f"--agent {name} needs MCP: install {NEEDS_NEWEST}. See requires-python in "
+            "pyproject.toml"
         )
     reason = unplayable(domain_class) if agent.over_mcp else None
     if not agent.over_mcp and declaration.replies:

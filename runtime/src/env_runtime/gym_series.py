@@ -20,8 +20,9 @@ import sys
 import types
 from typing import Any
 
+from .facts import NEWEST, OLDEST
+
 _GYM = "nemo_gym"
-_LATEST = "0.7"  # the newest release series that the tests run on
 
 # The modules that may have a name: that of the main branch, then those of 0.7 and 0.4.
 _PLACES = {
@@ -190,7 +191,7 @@ def _found(name: str) -> Any:
     places = [importlib.util.resolve_name(module, _GYM) for module in _MODULES[name]]
     raise ImportError(
         f"nemo-gym {version} has no {name} in {' or '.join(places)}. This environment "
-        f"knows nemo-gym 0.4 to {_LATEST}: install one of these, or update the template",
+        f"knows nemo-gym {OLDEST} to {NEWEST}: install one of these, or update the template",
         name=name,
     )
 

@@ -61,6 +61,7 @@ from .evaluation.policies import solution_for
 from .evaluation.rows import load_rows, write_rows
 from .evaluation.scripted_model import is_named, numbered, scripted_model
 from .evaluation.stats import TASK, measure
+from .facts import NEEDS_NEWEST, OLDEST
 from .gym_agents import AGENTS, check_agent, without_calls, write_config
 from .gym_series import HAS_ENVIRONMENT_SERVERS, HAS_REVERIFICATION
 from .project import here
@@ -296,8 +297,8 @@ def _check_folder() -> None:
     folder = str(here().gym)
     if not HAS_ENVIRONMENT_SERVERS and (found := SPLIT_BY_BASH.search(folder)):
         raise RolloutError(
-            f"NeMo Gym 0.4 starts no server in a folder with {found[0]!r} in its path, "
-            f"{folder}: move the project, or use NeMo Gym 0.7, which needs Python 3.13.14"
+            f"NeMo Gym {OLDEST} starts no server in a folder with {found[0]!r} in its path, "
+            f"{folder}: move the project, or use {NEEDS_NEWEST}"
         )
     if "'" in folder:
         raise RolloutError(

@@ -169,5 +169,5 @@ def test_an_older_nemo_gym_is_one_clear_line(monkeypatch):
         monkeypatch.setitem(sys.modules, "nemo_gym.sandbox.providers.local", None)
         monkeypatch.delitem(vars(gym_series), "LocalProvider", raising=False)
     problem = str(EnvironmentClass.missing_requirement())
-    assert problem.startswith("nemo-gym 0.7 is needed, which needs Python 3.13.14")
+    assert problem.startswith("install nemo-gym 0.7, which needs Python 3.13.14")
     assert "\n" not in problem

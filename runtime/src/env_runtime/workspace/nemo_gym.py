@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .. import event_loop
+from ..facts import NEEDS_NEWEST
 from ..settings import PositiveFloat
 from . import (
     MIB,
@@ -220,9 +221,7 @@ def _configuration(
             resolve_provider_metadata,
         )
     except ImportError as error:
-        raise WorkspaceError(
-            f"nemo-gym 0.7 is needed, which needs Python 3.13.14 or newer ({error})"
-        ) from error
+        raise WorkspaceError(f"install {NEEDS_NEWEST} ({error})") from error
     name = settings.sandbox_provider or default
     providers = Path(str(module_of("create_provider").__file__)).parent
     theirs = providers / name / f"configs/{name}.yaml"
