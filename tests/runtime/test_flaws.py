@@ -1302,6 +1302,26 @@ def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
         Slow.answered.set()
 
 
+class StuckGrade(Base):
+    """A grade that does not end for one word."""
+
+    goes_on = threading.Event()
+
+    def reward(self) -> float:
+        if self.said == "six":
+            self.goes_on.wait(60)
+        return super().reward()
+
+
+def test_a_grade_that_does_not_end_is_named_with_its_argument(look, monkeypatch):
+    monkeypatch.setattr(attempts, "CALL_SECONDS", 0.3)
+    try:
+        with pytest.raises(GateError, match="'six' breaks the grade: the grade took"):
+            look(StuckGrade, rows(PLAIN))
+    finally:
+        StuckGrade.goes_on.set()
+
+
 class SlowGrade(Base):
     def reward(self) -> float:
         time.sleep(0.08)

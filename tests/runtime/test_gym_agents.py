@@ -42,7 +42,10 @@ def test_what_cannot_play_is_refused(agent, kind, reason, monkeypatch, tmp_path)
 def test_an_older_nemo_gym_has_no_agent_that_speaks_mcp(monkeypatch):
     monkeypatch.setattr(gym_agents, "HAS_MCP", False)
     text = refusal(RolloutError, check_agent, "codex", Mover)
-    assert "--agent codex needs MCP: install nemo-gym 0.7, which needs Python 3.13.14" in text
+    assert (
+        "--agent codex needs MCP: install nemo-gym 0.7, which needs Python 3.13.14"
+        in text
+    )
     assert check_agent("simple", Mover) == ""
 
 

@@ -327,6 +327,7 @@ LOOK = 'app.post("/look")(self.tool(MyEnv.look))'
         (LOOK, "for method in METHODS: app.post(method)(self.tool(method))", False),
         (LOOK, "app.include_router(more)", False),
         (LOOK, f"{LOOK}; app.add_api_route('/more', more)", False),
+        ("    domain_class = MyEnv", "    def tool(self, method): ...", False),
         ("(SessionServer)", "(Base)", False),
         ("(SessionServer)", "(Tools, SessionServer)", False),
     ],

@@ -339,11 +339,10 @@ class Project:
         Then nothing has to be imported to know its tools: that takes two seconds.
         """
         nodes = [*ast.walk(self._server_source())]
-        names = Counter(
-            getattr(node, "attr", getattr(node, "id", None)) for node in nodes
-        )
-        kinds = [node for node in nodes if isinstance(node, ast.ClassDef)]
-        bases = [getattr(base, "id", "") for kind in kinds for base in kind.bases]
+        kinds = ("attr", "id", "name")  # of attributes, variables and functions
+        names = Counter(getattr(one, kind, None) for one in nodes for kind in kinds)
+        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+        bases = [getattr(base, "id", "") for one in classes for base in one.bases]
         return (
             names["tool"] == names["post"] == len(self.served_tools())
             and not names.keys() & OTHER_ROUTES

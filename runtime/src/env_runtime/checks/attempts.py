@@ -460,9 +460,11 @@ class FlawCheck:
         try:
             return attempt, await attempt.whole(steps)
         except TimeoutError:
-            if attempt.grades:
-                return attempt, self.declared.lowest_reward
-            raise
+            if not attempt.grades:
+                raise
+            late = f"the grade took more than {CALL_SECONDS:g} s"
+            attempt.episode.grade_problem = late
+            return attempt, self.declared.lowest_reward
 
     async def observed(self, row: Row, calls: Calls) -> Attempt:
         """An episode in which these calls were made, for what they are answered."""

@@ -87,9 +87,8 @@ def server_tools() -> Definitions:
     Raises GateError if the class or the server cannot be imported.
     """
     project = here()
-    domain_class = (
-        project.load_class()
-    )  # for its own error, which names the class's file
+    # For its own error, which names the class's file
+    domain_class = project.load_class()
     if project.lists_its_tools():
         with contextlib.suppress(KeyError, ToolError):  # the import says it better
             tools = served_tools(domain_class)

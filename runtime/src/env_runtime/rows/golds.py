@@ -171,7 +171,7 @@ class Golds(Asking):
             check_pattern(pattern)
             plan.pattern = pattern
         elif not plan.options and grader != "judge":
-            why = self._find_pattern() or why
+            why = self._find_pattern(grader) or why
         part = "the last \\boxed{}" if plan.boxed else plan.pattern
         names = ", ".join([column, *plan.also])
         self.reasons.append(f"expected: {names}{f'={part}' if part else ''} ({why})")
@@ -211,7 +211,7 @@ class Golds(Asking):
             return others[0], "the only other column"
         self.must_ask("no expected", others)
 
-    def _find_pattern(self) -> str:
+    def _find_pattern(self, grader: str | None) -> str:
         """Find the short answer in long golds. Returns why, "" if the whole is one."""
         plan = self.plan
         values = self.values(plan.expected)
@@ -230,11 +230,12 @@ class Golds(Asking):
             if share(texts, re.compile(pattern).fullmatch) >= FIT:
                 plan.pattern, plan.whole = pattern, "brackets" in name
                 return f"each has {name}"
-        if short and (some := self._have_additions(texts)):
-            plan.pattern, plan.whole = ADDED, True
-            return f"{some} have an addition in brackets, which may be left out"
         if any(isinstance(value, list) for value in values):
             return ""
+        is_text = grader in (None, "", "text") and len({*texts}) > LABELS
+        if short and is_text and (some := self._have_additions(texts)):
+            plan.pattern, plan.whole = ADDED, True
+            return f"{some} have an addition in brackets, which may be left out"
         boxes = [last_box(text) for text in texts]
         if share(boxes, lambda box: bool(box) and is_short(box)) >= FIT:
             plan.boxed = True
