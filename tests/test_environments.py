@@ -28,7 +28,7 @@ from projects import (
 
 EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 
-ALL: list = [(OTHER, "game"), (OTHER, "answer")]
+ALL: list = [(OTHER, "game"), nightly(OTHER, "answer")]
 # README's first command installs a game and runs its gates. gymnasium is below.
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
@@ -168,7 +168,7 @@ def path_without(name, folder):
     return str(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, tests of the runtime play without isolation
 @ONE_SERIES
 def test_a_sandbox_is_green_without_bubblewrap(variant, tmp_path):
     environment, path = variant(archetype="sandbox"), path_without("bwrap", tmp_path)

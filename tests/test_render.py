@@ -577,11 +577,12 @@ def test_each_key_of_an_archetype_is_explained():
     for path in ROOT.glob("archetypes/*/archetype.yml"):
         keys = re.findall(r"^(\w+):", path.read_text(), re.MULTILINE)
         assert set(keys) <= usual.keys(), path
-    sources = [ROOT / "copier.yml", *ROOT.glob("extensions/*.jinja")]
-    sources += [path for path in ROOT.glob("template/**/*.jinja") if path.is_file()]
+    sources = [ROOT / "copier.yml", *ROOT.glob("extensions/*")]
+    sources += ROOT.glob("template/**/*.jinja")
     asked = {
         key
         for path in sources
+        if path.is_file()
         for key in re.findall(r"\bparts\.([a-z]\w+)", path.read_text())
     }
     assert asked == usual.keys()
