@@ -196,7 +196,7 @@ COMPLAINTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, test_gates_and_tests_are_green over other classes
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
     """The messages name its files with the package."""

@@ -33,11 +33,12 @@ ALL: list = [(OTHER, "game"), nightly(OTHER, "answer")]
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
     for archetype in ARCHETYPES
-    if archetype not in ("vision", "gymnasium")
+    if archetype not in ("vision", "mcp", "gymnasium")
 ]
 # There, the conversation also plays in NeMo Gym's own loop: tests/test_nemo_gym.py.
 ALL += [nightly(OTHER, one) for one in ("sandbox", "vision", "conversation")]
-ALL += [nightly(QUICK, "vision")]
+# By day, tests/runtime/test_mcp_episode.py has the gates over an MCP server.
+ALL += [nightly(QUICK, one) for one in ("vision", "mcp")]
 
 # The packages of the archetypes that the game does not have
 PACKAGES = {"vision": ["pillow"]}
@@ -108,7 +109,7 @@ def test_an_environment_over_a_dataset(generate, tmp_path):
         environment.run("gates.py", "rollout", "--rows", str(rows))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, tests/runtime/test_tested_programs.py
 @OLDER_BY_NIGHT
 def test_programs_with_tests_become_a_sandbox(generate, tmp_path):
     dataset = tmp_path / "programs.jsonl"
