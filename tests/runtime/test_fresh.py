@@ -186,8 +186,10 @@ def test_a_grade_that_is_wrong_in_each_process_is_blamed(play):
 
 
 @pytest.mark.parametrize("source", [ORDERED, NUMBERED])
-def test_the_order_of_a_set_is_found(play, source):
+def test_the_order_of_a_set_is_found(play, monkeypatch, source):
     """It is the same in all of a process, so the second episode is as the first."""
+    # Of three shops, the places are the same by chance in one of 336 processes.
+    monkeypatch.setattr(rollout, "ROWS_ELSEWHERE", len(GOALS))
     with pytest.raises(
         GateError, match=r"another PYTHONHASHSEED: the order of a set .* Sort it"
     ):
