@@ -50,7 +50,7 @@ def texts(rng: random.Random) -> dict[str, Any]:
 
 
 def plan_of(kind: str) -> Any:
-    """What `env_runtime.rows` writes for the records of a kind."""
+    """Return the plan that `env_runtime.rows` writes for the records of a kind."""
     from env_runtime.rows import Columns, Options
 
     about: dict[str, Any] = {
@@ -90,7 +90,7 @@ def plain(source: Path, folder: Path) -> None:
 
 
 def prepared(kind: str, by: str) -> Any:
-    """What makes a row, over the class that `env_runtime.rows` writes for a kind."""
+    """Load the class that `env_runtime.rows` writes. Return the plan, or the function."""
     from env_runtime import project
     from env_runtime.rows.source import class_source
 

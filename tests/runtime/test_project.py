@@ -304,6 +304,8 @@ def test_a_command_works_on_the_project_of_the_current_folder(tmp_path, monkeypa
 
 
 SERVER = """
+from env_runtime.server import SessionServer
+
 class Server(SessionServer):
     domain_class = MyEnv
 
@@ -329,6 +331,7 @@ LOOK = 'app.post("/look")(self.tool(MyEnv.look))'
         (LOOK, f"{LOOK}; app.add_api_route('/more', more)", False),
         ("    domain_class = MyEnv", "    def tool(self, method): ...", False),
         ("(SessionServer)", "(Base)", False),
+        ("from env_runtime.server", "from my_base", False),
         ("(SessionServer)", "(Tools, SessionServer)", False),
     ],
 )

@@ -19,7 +19,7 @@ _facts = json.loads(pkgutil.get_data(__package__ or "", "facts.json") or "")
 
 SERIES: dict[str, str] = _facts["series"]
 OLDEST, *_, NEWEST = SERIES
-# What a message says that needs the newest series
+# Messages about features of the newest series end with this.
 NEEDS_NEWEST = f"nemo-gym {NEWEST}, which needs Python {SERIES[NEWEST]} or newer"
 ARCHETYPES: dict[str, str] = _facts["archetypes"]
 FRAMEWORKS: tuple[str, ...] = tuple(_facts["frameworks"])

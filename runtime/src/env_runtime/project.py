@@ -341,12 +341,19 @@ class Project:
         nodes = [*ast.walk(self._server_source())]
         kinds = ("attr", "id", "name")  # of attributes, variables and functions
         names = Counter(getattr(one, kind, None) for one in nodes for kind in kinds)
+        sources = [
+            node.module
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            and "SessionServer" in [alias.name for alias in node.names]
+        ]
         classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
         bases = [getattr(base, "id", "") for one in classes for base in one.bases]
         return (
             names["tool"] == names["post"] == len(self.served_tools())
             and not names.keys() & OTHER_ROUTES
             and bases == ["SessionServer"]
+            and "env_runtime.server" in sources
         )
 
     def _server_source(self) -> ast.Module:

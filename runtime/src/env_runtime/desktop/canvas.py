@@ -90,7 +90,7 @@ class Desktop(Form):
         """Do nothing: there is nothing to release."""
 
     def _status(self) -> tuple[str, str]:
-        """What the line below the form says, and its color."""
+        """Return the text of the line below the form, and its color."""
         if self.saved is None:
             return "Not saved yet", _MUTED
         if self.saved == self.values:
@@ -121,7 +121,7 @@ class Desktop(Form):
         yield _Part(thumb.left, thumb.top, _draw_thumb, (thumb.width, thumb.height))
 
     def _shown(self, name: str, width: int) -> tuple[Any, ...]:
-        """The text that shows in a field, where it begins, its selection and its caret.
+        """Return the visible text of a field, its left edge, its selection and its caret.
 
         All are pixels from the left of the text's room; None for what does not show.
         """

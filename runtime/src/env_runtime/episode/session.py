@@ -376,7 +376,7 @@ class OneTurn(Session):
         *,
         on_loop: bool = False,
     ) -> Any:
-        """The result of `job`, which is done at once. `run` bounds it."""
+        """Do `job` at once, and return its result. `run` limits its time."""
         self.began = time.monotonic()
         value = job()
         return await value if inspect.isawaitable(value) else value
@@ -389,7 +389,7 @@ class OneTurn(Session):
     async def run[T](
         self, steps: Callable[[], Coroutine[Any, Any, T]], seconds: float
     ) -> T:
-        """What `steps` return, which play the episode in its thread.
+        """Play the episode in its thread, and return what `steps` return.
 
         Raises TimeoutError if one of them takes more than `seconds`.
         """

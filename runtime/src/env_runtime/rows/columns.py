@@ -138,8 +138,7 @@ BEFORE = {"####": r"####\s*(.+)"}
 MARKED = {"answer: before it": r"(?is)^(?:the )?(?:(?:final )?answer|a)\s*:\s*(.+)$"}
 MARKED["brackets around it"] = r"(?s)^\[\s*([^\[\]]+?)\s*\]$"
 # Names, and what some have after them, which may be left out: `Brussel [Bruxelles]`, `Kyiv (Kiev)`
-_WORDS = r"[^\W\d_](?:[^\W\d_]|[ '.-])+"
-ADDED = rf"(?s)^(.*?)(?:(?<=[^\W\d_]{{2}})\s+(?:\[{_WORDS}\]|\({_WORDS}\)))?\s*$"
+ADDED = r"(?s)^(.*?)(?:(?<=[^\W\d]{2}) [\[(](?:[^\W\d]|[ '.-])+[\])])?$"
 BEFORE["answer:"] = r"(?i)answer\s*(?:is\s*:?|:)\s*(.+)"
 
 

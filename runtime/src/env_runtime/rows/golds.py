@@ -172,7 +172,8 @@ class Golds(Asking):
             plan.pattern = pattern
         elif not plan.options and grader != "judge":
             why = self._find_pattern(grader) or why
-        part = "the last \\boxed{}" if plan.boxed else plan.pattern
+        shown = plan.pattern if plan.pattern != ADDED else ""  # `why` says it in words
+        part = "the last \\boxed{}" if plan.boxed else shown
         names = ", ".join([column, *plan.also])
         self.reasons.append(f"expected: {names}{f'={part}' if part else ''} ({why})")
 

@@ -1,4 +1,4 @@
-"""What compares the answers of a dataset: an entry for each choice of --grader.
+"""The graders of data sets: an entry for each choice of --grader.
 
 Copier calls them as `graders` of facts.json does.
 """
@@ -19,22 +19,22 @@ _DOCUMENT = "Answer with one JSON document and nothing else."
 
 @dataclass(frozen=True)
 class Grading:
-    """How an answer is asked for and compared."""
+    """How a prompt requests an answer, and how the answer is compared."""
 
     # The grader of env_runtime.graders; None if the class compares in its own way
     grader: Callable[..., Any] | None = None
-    # What the last message has, for the docstring of the class
+    # The class's docstring says that the last message has this.
     says: str = ""
-    # The sentence that asks for it, for the prompt
+    # The prompt requests it with this sentence.
     asks: str = ""
     boxed: bool = True  # whether the answer is in \boxed{}
     options: bool = False  # whether the answer may name options of the question
-    all: bool = False  # whether all of a list are asked for
+    all: bool = False  # whether the answer must have all texts of a list
     ordered: bool = False  # whether their order counts
     module: str = "answer"  # the class's, in classes/
 
     def of(self, *expected: Any) -> Any:
-        """The grader of what is expected. Raises TypeError or ValueError if it takes it not."""
+        """The grader of what is expected. Raises TypeError or ValueError if it does not take it."""
         assert self.grader
         return self.grader(*expected, **self._arguments)
 
@@ -70,7 +70,7 @@ GRADINGS = {
     "json": Grading(Json, "a JSON document", _DOCUMENT, boxed=False),
     "calls": Grading(boxed=False, module="calls"),
     "judge": Grading(boxed=False, module="judge"),
-    # What --kind makes: a class of one's own, and one whose answers are tested programs
+    # The command chooses these itself: for a class of one's own, and for tested programs.
     "own": _OWN,
     "tests": _OWN,
 }

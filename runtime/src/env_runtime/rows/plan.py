@@ -172,7 +172,7 @@ class Columns:
 
     @property
     def grading(self) -> Grading:
-        """How the answer is asked for and compared."""
+        """How the prompt requests the answer, and how the answer is compared."""
         return GRADINGS.get(self.grader, GRADINGS["own"])
 
     @property
