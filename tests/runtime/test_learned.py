@@ -5,7 +5,6 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,7 +192,7 @@ def floored(learn, monkeypatch) -> Callable[..., Shortcuts]:
         table = here().table().model_copy(update={"floor": floor})
         monkeypatch.setattr(project.Project, "table", lambda self: table)
         earned = {"nonsense": dict.fromkeys(range(len(rows)), others)}
-        return shortcuts_of(Parts, Path("rows.jsonl"), rows, earned)
+        return shortcuts_of(Parts, rows, earned)
 
     return floored
 
@@ -233,7 +232,7 @@ def test_to_look_up_what_the_prompt_names_is_no_shortcut(learn):
         task = {"people": people, "name": name}
         rows.append(row_of(f"Find the telephone number of {name}, and tell it.", task))
     learn(Directory, rows[:1])  # which makes the class the project's
-    found = shortcuts_of(Directory, Path("rows.jsonl"), rows, {})
+    found = shortcuts_of(Directory, rows, {})
     assert found.figures["mean"] > 0.9
     assert not found.weak
     assert not found.figures["tells"]
@@ -282,7 +281,7 @@ def test_a_yes_or_a_no_is_no_shortcut(learn, monkeypatch):
         draws = islice(evenly(random.Random(3), shares.split()), 160)
         rows = [row_of(f"Is {n} it?", {"right": one}) for n, one in enumerate(draws)]
         learn(Yes, rows[:1])
-        found = shortcuts_of(Yes, Path("rows.jsonl"), rows, {})
+        found = shortcuts_of(Yes, rows, {})
         assert found.weak is weak, found.text
         assert found.figures["chance"] == 0.5
 
@@ -320,7 +319,7 @@ def test_one_of_two_is_no_shortcut_though_the_same_items_return(learn):
         task = {"items": items, "right": items[place]}
         rows.append(row_of(f"Take number {n}.", task))
     learn(Shown, rows[:1])
-    found = shortcuts_of(Shown, Path("rows.jsonl"), rows, {})
+    found = shortcuts_of(Shown, rows, {})
     assert found.figures["chance"] == 0.5
     assert not found.weak, found.text
     assert ". It " not in found.text

@@ -69,9 +69,9 @@ class Played:
 
 
 class Process:
-    """A fresh process that plays rows of a class."""
+    """A fresh process that imports a class, and plays rows of it."""
 
-    def __init__(self, domain_class: type, plans: Plans, seed: int) -> None:
+    def __init__(self, domain_class: type, seed: int) -> None:
         path = os.pathsep.join(filter(None, sys.path))
         variables = {"PYTHONPATH": path, "PYTHONHASHSEED": str(seed)}
         if declared(domain_class).parameters:
@@ -79,21 +79,29 @@ class Process:
 
             values = collected(domain_class)
             variables["ENV_PARAMETERS"] = json.dumps(values, default=str)
+        root = str(of_class(domain_class).root)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, root],
             env={**os.environ, **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
+
+    def play(self, plans: Plans) -> Played | None:
+        """The episodes of these rows; None if it failed."""
+        self.start(plans)
+        return self.read()
+
+    def start(self, plans: Plans) -> None:
+        """Have it play rows, once."""
         # The prompt may have images, and no class sees it.
         rows = [({**row, "responses_create_params": {}}, plan) for row, plan in plans]
-        text = json.dumps([str(of_class(domain_class).root), rows])
         stdin, self._process.stdin = self._process.stdin, None
         assert stdin
         with contextlib.suppress(OSError), stdin:  # if it has ended, read() says so
-            stdin.write(text)
+            json.dump(rows, stdin)
 
     def read(self) -> Played | None:
         """The episodes that it played; None if it failed."""
@@ -121,11 +129,11 @@ def can_play(domain_class: type) -> bool:
 
 
 @contextlib.contextmanager
-def playing(domain_class: type, plans: Plans) -> Generator[Process]:
-    """A process that plays rows during the with block, with another order of sets."""
+def starting(domain_class: type) -> Generator[Process]:
+    """A process that starts during the with block, with another order of sets."""
     known = os.environ.get("PYTHONHASHSEED")
     seed = next(seed for seed in SEEDS if str(seed) != known)
-    process = Process(domain_class, plans, seed)
+    process = Process(domain_class, seed)
     try:
         yield process
     finally:
@@ -140,7 +148,9 @@ def cause(domain_class: type, plans: Plans, here: Played | None = None) -> str:
     """
     if not (declared(domain_class).deterministic and can_play(domain_class)):
         return ""
-    processes = [Process(domain_class, plans, seed) for seed in (*SEEDS, SEEDS[0])]
+    processes = [Process(domain_class, seed) for seed in (*SEEDS, SEEDS[0])]
+    for process in processes:
+        process.start(plans)
     first, *others, again = (process.read() for process in processes)
     if not (first and again) or first.differs(again):
         return ""  # it fails, or it is random: another check says so
@@ -178,7 +188,7 @@ def _outlived(domain_class: type, row: Row, solution: Any) -> str:
             for name, tool in tools.items()
         }
         plan = Solution([*samples.items()])
-    there = Process(domain_class, [(row, plan)], SEEDS[0]).read()
+    there = Process(domain_class, SEEDS[0]).play([(row, plan)])
     return there.changed if there else ""
 
 
@@ -202,12 +212,15 @@ async def played(domain_class: type, plans: Plans) -> Played:
 
 
 def main() -> None:
-    """Play the rows that standard input has. Nothing else is written to its output."""
+    """Play the rows that standard input has, of the class of the project in argv[1].
+
+    Nothing else is written to standard output.
+    """
     output = os.dup(1)
     os.dup2(2, 1)
-    root, rows = json.load(sys.stdin)
+    domain_class = Project.read(Path(sys.argv[1])).load_class()
+    rows = json.load(sys.stdin)
     plans = [(row, Solution([*map(tuple, calls)], text)) for row, (calls, text) in rows]
-    domain_class = Project.read(Path(root)).load_class()
     result = asyncio.run(played(domain_class, plans))
     with open(output, "w") as file:
         json.dump([[*map(asdict, result.episodes)], result.changed], file)

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
+from ..episode.declaration import declared
 from ..episode.tasks import as_solution, on_task
 from ..episode.types import Row, Solution
 from ..errors import FixableError, GateError, RolloutError
@@ -51,14 +53,17 @@ class Shortcuts:
 
 
 def shortcuts_of(
-    domain_class: type, path: Path, rows: list[Row], earned: Earned
+    domain_class: type,
+    rows: list[Row],
+    earned: Earned,
+    new_rows: "NewRows | None" = None,
 ) -> Shortcuts:
     """The learned player, compared with `floor` of [tool.environment].
 
     `earned` are the rewards of other policies without a solution. Raises GateError if the
     learned player earns more than the floor.
     """
-    found = learn_shortcuts(domain_class, rows, path)
+    found = learn_shortcuts(domain_class, rows, new_rows)
     low, high = FlawCheck(domain_class, rows).bounds()
     most = low + HIGH_FLOOR * (high - low)
     pinned = of_class(domain_class).table().floor
@@ -92,11 +97,11 @@ def shortcuts_of(
 
 
 def learn_shortcuts(
-    domain_class: type, rows: list[Row], path: Path | None = None
+    domain_class: type, rows: list[Row], new_rows: "NewRows | None" = None
 ) -> Shortcuts:
     """Learn from the oracle's episodes, and play rows that this was not learned from.
 
-    `path` is the file of `rows`, beside which there may be others, or make_rows.py.
+    `new_rows` are taken, too, if they can be played in time.
     """
     try:
         from ..probe.player import choices_made, learn, watch
@@ -104,15 +109,8 @@ def learn_shortcuts(
     except ModuleNotFoundError:  # the room is not there
         return Shortcuts("")
     check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
-    own = check.declared
-    causes = [
-        (own.runs_commands, "the class runs commands"),
-        (own.has_row_tools, "rows have tools of their own"),
-        (own.models_not_set, "stand_in() answers in place of models"),
-    ]
-    for holds, cause in causes:
-        if holds:
-            return Shortcuts(f"\nno player was learned from the solutions: {cause}")
+    if cause := _why_not(domain_class):
+        return Shortcuts(f"\nno player was learned from the solutions: {cause}")
     made, whence = [], ""
     with without_log():
         try:
@@ -120,8 +118,8 @@ def learn_shortcuts(
             asyncio.run(watch(check, rows[0]))
             many = places_for(sum(os.times()[:4]) - used)
             slow = (time.monotonic() - started) * FRESH / many > LONGEST
-            if path and not slow and len(rows) < FRESH:
-                made, whence = _fresh(domain_class, path)
+            if new_rows and not slow:
+                made, whence = new_rows.read()
             rows = [*rows[:MOST_ROWS], *made]
             check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
             if check.at_once > 1:  # else they share something
@@ -169,36 +167,83 @@ def learn_shortcuts(
     return Shortcuts(text, figures, looks_up=looks_up(figures["rule"]))
 
 
+def _why_not(domain_class: type) -> str:
+    """Why no player learns from the rows of a class; "" if one may."""
+    own = declared(domain_class)
+    causes = [
+        (own.runs_commands, "the class runs commands"),
+        (own.has_row_tools, "rows have tools of their own"),
+        (own.models_not_set, "stand_in() answers in place of models"),
+    ]
+    return next((cause for holds, cause in causes if holds), "")
+
+
 def _guess(domain_class: type, player: Any, row: Row, name: str) -> Solution:
     returned = on_task(domain_class, player, row, name)
     return as_solution(domain_class, returned or [], name)
 
 
-def _fresh(domain_class: type, path: Path) -> tuple[list[Row], str]:
-    """Rows that make_rows.py makes, which are in no file, or those of other files."""
-    project = of_class(domain_class)
-    command = project.gym / "make_rows.py"
-    rows: list[Row] = []
-    if command.is_file() and path.parent.resolve() == project.rows.parent.resolve():
-        doing(f"make_rows.py makes {FRESH} rows")
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = [f"--train={FRESH}", "--validation=0", f"--seed={FRESH_SEED}"]
-            arguments.append(f"--output={folder}")
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired, FixableError):
-                subprocess.run(
-                    [sys.executable, str(command), *arguments],
-                    cwd=project.gym,
-                    capture_output=True,
-                    timeout=MAKING_SECONDS,
-                    check=False,
-                )
-                rows = read_rows(domain_class, Path(folder) / "train.jsonl")
-    if rows:
-        return rows, "made anew"
-    for name in ("train", "validation"):
-        other = path.with_name(f"{name}.jsonl")
-        if other.is_file() and other != path:
-            with contextlib.suppress(FixableError):
-                rows += islice(read_rows(domain_class, other), FRESH - len(rows))
-                return rows, f"in {shown(other)}"
-    return rows, ""
+class NewRows:
+    """Rows that are in none of the files, which make_rows.py makes beside other work.
+
+    Without it, they are those of other files.
+    """
+
+    def __init__(self, domain_class: type, path: Path, folder: str) -> None:
+        self.domain_class, self.path, self._folder = domain_class, path, Path(folder)
+        self._process: subprocess.Popen[bytes] | None = None
+        project = of_class(domain_class)
+        command = project.gym / "make_rows.py"
+        own = path.parent.resolve() == project.rows.parent.resolve()
+        if own and command.is_file():
+            options = [f"--train={FRESH}", "--validation=0", f"--seed={FRESH_SEED}"]
+            self._process = subprocess.Popen(
+                [sys.executable, str(command), *options, f"--output={folder}"],
+                cwd=project.gym,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def read(self) -> tuple[list[Row], str]:
+        """The rows, and where they are from, for a sentence."""
+        if self._process:
+            doing(f"make_rows.py makes {FRESH} rows")
+            with contextlib.suppress(subprocess.TimeoutExpired, FixableError):
+                self._process.wait(MAKING_SECONDS)
+                rows = read_rows(self.domain_class, self._folder / "train.jsonl")
+                if rows:
+                    return rows, "made anew"
+        rows = []
+        for name in ("train", "validation"):
+            other = self.path.with_name(f"{name}.jsonl")
+            if other.is_file() and other != self.path:
+                with contextlib.suppress(FixableError):
+                    found = read_rows(self.domain_class, other)
+                    rows += islice(found, FRESH - len(rows))
+                    return rows, f"in {shown(other)}"
+        return rows, ""
+
+    def end(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def making_rows(
+    domain_class: type, path: Path, count: int
+) -> Generator[NewRows | None]:
+    """Rows beside the `count` ones of a file, which are made during the with block.
+
+    None if these are enough, or if no player learns from the rows of the class.
+    """
+    if count >= FRESH or _why_not(domain_class):
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        new = NewRows(domain_class, path, folder)
+        try:
+            yield new
+        finally:
+            new.end()

@@ -29,7 +29,8 @@ from ..files import file_of
 from ..project import Project, here, of_class
 from .attempts import FEWEST_ROWS, MOST_SECONDS, SECONDS, without_log
 from .components import Components
-from .fresh import can_play, cause, played, playing
+from .fresh import Process, can_play, cause, played, starting
+from .learned import NewRows, making_rows, shortcuts_of
 from .long_files import Plans, play_here, served_rows
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .runner import Seen, Weak, doing
@@ -59,7 +60,21 @@ def rollout_gate(
     if reason := declared(domain_class).missing_requirement():
         return f"{counted(len(rows), 'row')}, not played ({reason})"
     check = RolloutCheck(domain_class, client, rows, path)
-    max_turns = of_class(domain_class).number_of_turns()
+    if quick:
+        return _play(check, path, quick)
+    with contextlib.ExitStack() as processes:
+        # They start while the server plays rows: that hardly needs this process.
+        if check.repeats and can_play(domain_class):
+            check.elsewhere = processes.enter_context(starting(domain_class))
+        making = making_rows(domain_class, path, len(rows))
+        check.new_rows = processes.enter_context(making)
+        return _play(check, path, quick)
+
+
+def _play(check: "RolloutCheck", path: Path, quick: bool) -> str:
+    """Play the rows, and look for flaws: the gate's line, and its notes."""
+    domain_class, rows = check.domain_class, check.rows
+    max_turns = check.project.number_of_turns()
     check.check("noop", check.play, check.compare)
     note = "" if check.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
@@ -89,8 +104,7 @@ def rollout_gate(
         seen = counted(len(rows), "row")
         played = "the oracle, noop" if known else "noop"
         return f"{seen}: played by {played} and nonsense{note}"
-    if check.repeats and not quick:
-        check.check_elsewhere(known)
+    check.check_elsewhere(known)
     looked = find_flaws(
         domain_class, rows, SECONDS, SECONDS if quick else MOST_SECONDS, path
     )
@@ -112,9 +126,7 @@ def rollout_gate(
     }
     weak, text = looked.weak or isinstance(floor, Weak), text + floor
     if not quick:
-        from .learned import shortcuts_of
-
-        learned = shortcuts_of(domain_class, path, rows, earned)
+        learned = shortcuts_of(domain_class, rows, earned, check.new_rows)
         weak, text = weak or learned.weak, text + learned.text
         figures["learned"] = learned.figures
     seen = (Weak if weak else Seen)(text)
@@ -159,6 +171,8 @@ class RolloutCheck(RewardCheck):
         self._past_server: set[int] = set()  # rows that this process played
         # Whether the same calls must have the same results
         self.repeats = self.declared.deterministic
+        self.elsewhere: Process | None = None
+        self.new_rows: NewRows | None = None
 
     def play(self, policy: str, index: int) -> Result:
         """An episode of a row, counted from 0, and another one of the first rows."""
@@ -243,23 +257,20 @@ class RolloutCheck(RewardCheck):
         return GateError(text)
 
     def check_elsewhere(self, known: bool) -> None:
-        """Play rows in a fresh process, too, with another order of sets.
+        """Play rows in the fresh process, too, if there is one.
 
         Raises GateError if they end otherwise there, and it is known why.
         """
+        if not self.elsewhere:
+            return
         policy = "oracle" if known else "nonsense"
         numbers = self.solved()[:ROWS_ELSEWHERE]
         plans = [(self.rows[number], self.plan(policy, number)) for number in numbers]
-        if not can_play(self.domain_class):
-            return
         doing("plays rows in a fresh process")
-        with (
-            contextlib.suppress(TimeoutError, ValueError),
-            without_log(),
-            playing(self.domain_class, plans) as process,
-        ):
+        self.elsewhere.start(plans)
+        with contextlib.suppress(TimeoutError, ValueError), without_log():
             here = asyncio.run(played(self.domain_class, plans))
-            there = process.read()
+            there = self.elsewhere.read()
             differ = there and here.differs(there)
             if differ and (why := cause(self.domain_class, plans, here)):
                 place = self.place(numbers[0])

@@ -49,10 +49,7 @@ _MARGIN, _ABOVE = 4, 24
 
 
 class _Part(NamedTuple):
-    """A part of the screen: where it is, and the function that draws it.
-
-    What was drawn once is kept: episodes of a task show most of it again.
-    """
+    """A part of the screen: where it is, and the function that draws it."""
 
     left: int
     top: int
@@ -60,7 +57,18 @@ class _Part(NamedTuple):
     arguments: tuple[Any, ...]
 
     def put(self, image: Image.Image) -> None:
-        image.paste(self.draw(*self.arguments), (self.left, self.top))
+        image.paste(_drawn(self.draw, *self.arguments), (self.left, self.top))
+
+
+@lru_cache(maxsize=300)
+def _drawn(draw: Callable[..., Image.Image], *arguments: Any) -> Image.Image:
+    """What a function draws, in the colors of the palette.
+
+    It is kept: episodes of a task show most of it again.
+    """
+    # A palette makes the file a third of the size and quicker to compress.
+    dither = Image.Dither.NONE
+    return draw(*arguments).quantize(palette=_palette(), dither=dither)
 
 
 class Desktop(Form):
@@ -141,18 +149,16 @@ class Desktop(Form):
 @lru_cache(maxsize=1500)  # of about 10 KB
 def _screen(layout: str, in_view: tuple[_Part, ...], above: tuple[_Part, ...]) -> bytes:
     """The screen as a PNG file."""
-    screen = _backdrop(layout).copy()
+    screen = _drawn(_draw_backdrop, layout).copy()
     left, top, width, height = json.loads(layout)["view"]
-    view = Image.new("RGB", (width, height), _WHITE)
+    view = _drawn(_draw_nothing, width, height).copy()
     for part in in_view:
         part.put(view)
     screen.paste(view, (left, top))
     for part in above:
         part.put(screen)
     png = io.BytesIO()
-    # A palette makes the file a third of the size and quicker to compress.
-    paletted = screen.quantize(palette=_palette(), dither=Image.Dither.NONE)
-    paletted.save(png, "PNG")
+    screen.save(png, "PNG")
     return png.getvalue()
 
 
@@ -172,8 +178,11 @@ def _palette() -> Image.Image:
     return image
 
 
-@lru_cache(maxsize=4)
-def _backdrop(layout: str) -> Image.Image:
+def _draw_nothing(width: int, height: int) -> Image.Image:
+    return Image.new("RGB", (width, height), _WHITE)
+
+
+def _draw_backdrop(layout: str) -> Image.Image:
     """The parts that never change: wallpaper, task bar and the window's frame."""
     form = json.loads(layout)
     (width, height), title = form["screen"], form["title"]
@@ -203,7 +212,6 @@ def _backdrop(layout: str) -> Image.Image:
 # ------------------------------------------------------------------- the parts
 
 
-@lru_cache(maxsize=8)
 def _draw_status(said: tuple[str, str], width: int, height: int) -> Image.Image:
     """The line below the form, and its upper edge."""
     image = Image.new("RGB", (width, height - 10), _WHITE)  # above the round corners
@@ -214,7 +222,6 @@ def _draw_status(said: tuple[str, str], width: int, height: int) -> Image.Image:
     return image
 
 
-@lru_cache(maxsize=64)
 def _draw_list(
     options: tuple[str, ...], highlight: int, width: int, height: int, row: int
 ) -> Image.Image:
@@ -230,7 +237,6 @@ def _draw_list(
     return image
 
 
-@lru_cache(maxsize=4)
 def _draw_thumb(width: int, height: int) -> Image.Image:
     image = Image.new("RGB", (width, height), _WHITE)
     panel(image, Box(0, 0, width, height), _THUMB, radius=4)
@@ -250,7 +256,6 @@ def _frame(
     return image, box
 
 
-@lru_cache(maxsize=64)
 def _draw_text_field(
     label: str,
     width: int,
@@ -275,7 +280,6 @@ def _draw_text_field(
     return image
 
 
-@lru_cache(maxsize=64)
 def _draw_choice(
     label: str, width: int, height: int, focused: bool, value: str
 ) -> Image.Image:
@@ -287,7 +291,6 @@ def _draw_choice(
     return image
 
 
-@lru_cache(maxsize=32)
 def _draw_check(
     label: str, width: int, height: int, focused: bool, checked: bool
 ) -> Image.Image:
@@ -307,7 +310,6 @@ def _draw_check(
     return image
 
 
-@lru_cache(maxsize=16)
 def _draw_button(label: str, width: int, height: int, focused: bool) -> Image.Image:
     image = Image.new("RGB", (width + 2 * _MARGIN, height + 2 * _MARGIN), _WHITE)
     box = Box(_MARGIN, _MARGIN, width, height)
