@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import weakref
+from contextlib import nullcontext
 from datetime import date, datetime
 from decimal import Decimal
 from types import SimpleNamespace
@@ -484,14 +485,17 @@ def test_a_long_run_says_how_far_it_is(make, tmp_path, monkeypatch, capsys):
     assert said[-1].endswith(" records/s")
 
 
-def test_a_signal_leaves_no_part_of_a_file(make, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_no_part_of_a_file(make, tmp_path, number):
     def convert(record):
         if record["question"].startswith("What is 3"):
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return example(record)
 
-    with pytest.raises(SystemExit):
-        make(jsonl(tmp_path / "a.jsonl", sums(1, 2, 3, 4)), convert=convert)
+    ends = pytest.raises(SystemExit) if number == signal.SIGTERM else nullcontext()
+    with ends:
+        source = jsonl(tmp_path / "a.jsonl", sums(1, 2, 3, 4))
+        make(source, convert=convert, status=128 + number)
     assert [*(tmp_path / "out").iterdir()] == []
 
 
