@@ -426,6 +426,111 @@ RIGHT = {
         ("A. jug 0", "What stands on shelf 0?"),
         earns=((0, "A"), (1, "mug 1")),
     ),
+    "numbers as words": Right(
+        rows(
+            6,
+            question=ask,
+            answer=lambda n: ["Seven", "31", "forty-two", "a jug", "0", "Three jugs"][
+                n
+            ],
+        ),
+        (),
+        ((0, "7"), (0, "seven"), (1, "thirty-one"), (2, "42"), (4, "zero")),
+        ((0, "8"), (1, "thirty"), (3, "1"), (2, "forty")),
+    ),
+    "the number, the date or the names of DROP": Right(
+        [
+            {
+                "passage": JUGS,
+                "pairs": [
+                    {"question": ask(n), "answer": answer}
+                    for n, answer in enumerate(some)
+                ],
+            }
+            for some in [
+                [
+                    {"number": "35", "date": {"day": "", "year": ""}, "spans": []},
+                    {"number": "", "date": {"day": "", "year": ""}, "spans": ["oil"]},
+                ],
+                [
+                    {"number": "", "date": {"day": "4", "year": "1840"}, "spans": []},
+                    {"number": "0", "date": {"day": "", "year": ""}, "spans": []},
+                ],
+            ]
+        ],
+        (),
+        ((0, "35"), (1, "oil"), (2, "4 1840"), (3, "0")),
+        ((0, "oil"), (1, "35")),
+        ("without answer",),
+    ),
+    "options that say whether they are right": Right(
+        rows(
+            6,
+            question=ask,
+            answers=lambda n: [
+                {"answer": f"{name} {n}", "correct": place == n % 3}
+                for place, name in enumerate(["jug", "pot", "mug"])
+            ],
+        ),
+        ("A. jug 0", "C. mug 0"),
+        ((0, "A"), (1, "pot 1"), (2, "C")),
+        ((0, "B"), (1, "jug 1"), (1, "A, B")),
+    ),
+    "one of many with two right options": Right(
+        rows(
+            30,
+            input=ask,
+            target_scores=lambda n: {f"jug {n}": 1, "pot": int(n == 4), "mug": 0},
+        ),
+        ("1 of 30 left out, that do not fit", "does not take ['jug 4', 'pot']"),
+        ((0, "A"), (1, "jug 1")),
+        ((0, "B"),),
+    ),
+    "a number of an option in the question": Right(
+        rows(
+            5,
+            question=lambda n: f"Jug {n} is (A) full (B) empty",
+            answer_index=lambda n: n % 2,
+        ),
+        ("the number of an option, from 0",),
+        ((0, "A"), (1, "B"), (1, "empty")),
+        ((0, "B"), (0, "0")),
+    ),
+    "options of those records that ask": Right(
+        [
+            {"title": "The cellar", "story": JUGS},
+            {"title": "The barn", "story": BARN},
+            {"title": "The mill", "story": JUGS},
+            *rows(
+                2,
+                title=lambda n: f"Shelf {n}",
+                story=lambda n: BARN,
+                prompt=ask,
+                choices=lambda n: ["650", "435", "70"],
+                answer=lambda n: ["650", "70"][n],
+            ),
+        ],
+        ("A. 650", "C. 70"),
+        ((3, "A"), (4, "C"), (4, "70")),
+        ((3, "B"),),
+    ),
+    "a line with a list of records": Right(
+        json.dumps(rows(4, question=ask, answer=lambda n: f"jug {n}")) + "\n",
+        ("looked at 4 questions", "line 1, item 1"),
+        ((3, "jug 3"),),
+    ),
+    "content in parts with a value": Right(
+        rows(
+            4,
+            messages=lambda n: [
+                {"role": role, "content": [{"type": "text", "value": text}]}
+                for role, text in [("user", ask(n)), ("assistant", f"{n + 7}")]
+            ],
+        ),
+        ("What stands on shelf 0?\n  | \n  | End with",),
+        ((1, "8"),),
+        ((1, "7"),),
+    ),
 }
 
 
@@ -862,6 +967,179 @@ ASKED = {
     "a table without a header, and short questions": Asked(
         "A jug,4,5,9,B\nA mug,6,7,8,A\n",
         "'4' does not look like a column's name",
+        kind="csv",
+    ),
+    "labels of few records": Asked(
+        rows(
+            3,
+            text=lambda n: f"Jug {n} was full, which is why I came back",
+            label=lambda n: ["oil", "salt"][n > 1],
+        ),
+        "label is one of oil, salt, and no prompt asks for these",
+        2,
+    ),
+    "labels of few records, once each": Asked(
+        rows(
+            3,
+            text=lambda n: f"Jug {n} leaks onto the floor",
+            answer=lambda n: ["Praise", "Advice", "News"][n],
+        ),
+        "ask nothing: say what to do",
+    ),
+    "numbers of classes, of few records": Asked(
+        rows(3, text=lambda n: f"Jug {n} leaks.", label=lambda n: 2 + (n > 1)),
+        "label is one of 2, 3, and nothing says what they mean",
+        2,
+    ),
+    "labels that are joined": Asked(
+        rows(
+            6,
+            question=ask,
+            answer=lambda n: ["oil,salt", "oil", "rye", "salt,rye", "oil,rye", "salt"][
+                n
+            ],
+        ),
+        "answer has lists, such as ['oil', 'salt'], and whether one of them is enough",
+        3,
+    ),
+    "names that semicolons part": Asked(
+        rows(6, question=ask, answer=lambda n: f"jug {n}; pot {n}"),
+        "answer has lists, such as ['jug 0', 'pot 0'], and whether one of them is enough",
+        3,
+    ),
+    "several right options": Asked(
+        rows(
+            6,
+            question=ask,
+            answers=lambda n: [
+                {"answer": f"{name} {n}", "correct": place != n % 3}
+                for place, name in enumerate(["jug", "pot", "mug"])
+            ],
+        ),
+        "answers has lists, such as ['pot 0', 'mug 0'], and whether one",
+        2,
+    ),
+    "several options with the best score": Asked(
+        rows(6, input=ask, target_scores=lambda n: {"jug": 1, "pot": 0, f"{n}": 1}),
+        "target_scores has lists, such as ['jug', '0'], and whether one",
+        2,
+    ),
+    "scores in some records": Asked(
+        [
+            *rows(3, input=ask, target_scores=lambda n: {"jug": 1, "pot": 0}),
+            *rows(2, input=ask, target=lambda n: f"{n + 6}"),
+        ],
+        "2 of 5 records have no answer in target_scores, and 2 of these have one in target",
+        2,
+    ),
+    "yes and no of several worlds": Asked(
+        rows(2, sentence=ask, labels=lambda n: ["true", "false", "true", "false"]),
+        "labels has lists, such as ['true', 'false', 'true', 'false'], and whether one",
+        3,
+        options=("--expected", "labels"),
+    ),
+    "what no record fits": Asked(
+        rows(4, question=ask, choices=lambda n: ["jug", "pot"], answer=lambda n: "mug"),
+        "none of 4 records makes a row",
+        options=("--grader", "all"),
+    ),
+    "sets that Python printed": Asked(
+        rows(
+            12,
+            question=ask,
+            answer=lambda n: f"{{'jug {n}', 'pot'}}" if n % 2 else f"{n}.5",
+        ),
+        "answer has answers of several kinds, such as",
+    ),
+    "sets that Python printed, all of them": Asked(
+        rows(4, question=ask, answer=lambda n: f"{{'jug {n}', 'pot'}}"),
+        "answer has sets or tuples as Python writes them, such as {'jug 0', 'pot'}",
+    ),
+    "true and false that Python printed": Asked(
+        rows(20, question=ask, answer=lambda n: "True" if n % 2 else f"jug {n}"),
+        "answer has answers of several kinds, such as",
+    ),
+    "places in the answers": Asked(
+        rows(6, question=ask, answer=lambda n: f"The jug of {{{{owner}}}}, {n}"),
+        "6 of 6 answers have a place such as {{owner}}, which no record fills",
+    ),
+    "sentences without spaces": Asked(
+        rows(
+            6,
+            question=ask,
+            answer=lambda n: f"地窖里有九个油罐和一箱盐放在楼梯旁边的第{n}层架子上面。",
+        ),
+        "how to compare the answers is not clear: they have 14 words",
+        1,
+    ),
+    "short sentences": Asked(
+        rows(6, question=ask, answer=lambda n: f"It is jug {n}."),
+        "how to compare the answers is not clear: they have 4 words (the median), such as",
+        1,
+    ),
+    "replies that were liked": Asked(
+        rows(
+            6,
+            messages=lambda n: [
+                {"role": "user", "content": ask(n)},
+                {"role": "assistant", "content": f"jug {n}"},
+            ],
+            label=lambda n: n % 2 == 0,
+        ),
+        "label says whether the last message was liked",
+    ),
+    "preferences between lists of messages": Asked(
+        rows(
+            4,
+            chosen_messages=lambda n: [{"role": "user", "content": ask(n)}],
+            rejected_messages=lambda n: [{"role": "user", "content": ask(n)}],
+        ),
+        "chosen and rejected are preferences between two answers",
+    ),
+    "answers of which half are right": Asked(
+        rows(
+            6,
+            question=ask,
+            answer=lambda n: f"jug {n}",
+            human_verdict=lambda n: ["correct", "wrong"][n % 2],
+        ),
+        "human_verdict says which answers are right, correct or wrong, so answer is no gold",
+        1,
+    ),
+    "sounds": Asked(
+        rows(
+            4,
+            messages=lambda n: [
+                {"role": "user", "content": "<audio>What is that?"},
+                {"role": "assistant", "content": f"jug {n}"},
+            ],
+            audios=lambda n: [f"clips/{n}.wav"],
+        ),
+        "the column 'audios' names sounds or films, such as 'clips/0.wav'",
+    ),
+    "the other side of a card": Asked(
+        rows(
+            6,
+            prompt=ask,
+            body=lambda n: f"Jug {n} stands there, and has since the flood.",
+            answer=lambda n: f"jug {n}",
+        ),
+        "whether body belongs to the prompt is not clear: it holds the answer",
+        2,
+    ),
+    "scores without a scale": Asked(
+        rows(5, text=lambda n: f"Jug {n} is fine.", score=lambda n: n / 4),
+        "score is a number, from 0.0 to 1.0, and no prompt asks for it",
+        options=("--expected", "score"),
+    ),
+    "a score alone": Asked(
+        rows(5, text=lambda n: f"Jug {n} is fine.", score=lambda n: n / 4),
+        "which column is the expected answer is not clear: there are text, score",
+        1,
+    ),
+    "a table without a header, and labels": Asked(
+        "The bread is good,pos\nThe jug leaks,neg\nSalt in the oil,pos\n",
+        "'pos' is also a value: if that is a record, and no names, add a first line",
         kind="csv",
     ),
 }

@@ -216,9 +216,29 @@ def plain_number(text: str) -> tuple[Fraction, str] | None:
     return (found.number, signs) if is_sign else None
 
 
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_NUMBERS = {word: number for number, word in enumerate(_UNITS.split())}
+_NUMBERS |= {word: 10 * number for number, word in enumerate(_TENS.split(), start=2)}
+_SAID = re.compile(rf"(?:({_TENS.replace(' ', '|')})[ -])?([a-z]+)")
+
+
+def _said_number(text: str) -> tuple[Fraction, str] | None:
+    """The number that words say, below a hundred: `seven`, `thirty-two`."""
+    found = _SAID.fullmatch(text.casefold())
+    if not found or (unit := _NUMBERS.get(found[2])) is None:
+        return None
+    if found[1] and not 0 < unit < 10:
+        return None
+    return Fraction(_NUMBERS.get(found[1], 0) + unit), ""
+
+
 def same_number(one: str, other: str) -> bool:
     """Whether two texts are the same number. One of them may lack a currency, % or °."""
-    found, others = plain_number(one), plain_number(other)
+    found, others = (plain_number(text) or _said_number(text) for text in (one, other))
     if found is None or others is None or found[0] != others[0]:
         return False
     return found[1] == others[1] or not (found[1] and others[1])

@@ -61,7 +61,7 @@ def items_of(message: Mapping[str, Any], earlier: list[Item]) -> list[Item]:
     content = message.get("content", message.get("value", ""))
     if role == "tool":
         call_id = message.get("tool_call_id") or _open_call(earlier)
-        output = _text(content)
+        output = message_text(content)
         return [{"type": "function_call_output", "call_id": call_id, "output": output}]
     if role == "function_call":  # of ShareGPT: the call is text
         role, content = "assistant", ""
@@ -70,7 +70,7 @@ def items_of(message: Mapping[str, Any], earlier: list[Item]) -> list[Item]:
         calls = message.get("tool_calls") or [
             {"function": each} for each in (message.get("function_call"),) if each
         ]
-        said = [{"role": role, "content": _text(content)}] if content else []
+        said = [{"role": role, "content": message_text(content)}] if content else []
         return [*said, *(_call(call, len(earlier) + n) for n, call in enumerate(calls))]
     if role not in {"system", "developer", "user"}:
         raise ValueError(f"the role is {role!r}, which is none of a prompt: rename it")
@@ -95,13 +95,21 @@ def _open_call(earlier: list[Item]) -> str:
     return waiting[0]
 
 
-def _text(content: Any) -> str:
+def message_text(content: Any) -> str:
     """The text of a message that holds text only; the result of a tool may be JSON."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and all("text" in part for part in content):
-        return "".join(part["text"] for part in content)
+    if isinstance(content, list):
+        texts = [_text(part) for part in content]
+        if None not in texts:
+            return "".join(map(str, texts))
     return json.dumps(content, ensure_ascii=False)
+
+
+def _text(part: Mapping[str, Any]) -> Any:
+    """The text of a part of a message, which LLaMA Factory calls `value`; None without one."""
+    is_text = part.get("type", "text") in {"text", "input_text", "output_text"}
+    return part.get("text", part.get("value") if is_text else None)
 
 
 def _part(part: Any) -> Item:
@@ -111,7 +119,9 @@ def _part(part: Any) -> Item:
     part = {key: value for key, value in part.items() if value is not None}
     kind = part.get("type")
     if kind in {"text", "input_text"}:
-        return {"type": "input_text", "text": part["text"]}
+        if (text := _text(part)) is None:
+            raise KeyError("text")
+        return {"type": "input_text", "text": text}
     if kind in {"image_url", "input_image", "image"}:
         image = part["image"] if kind == "image" else part["image_url"]
         detail = part.get("detail", "auto")

@@ -22,6 +22,7 @@ from .columns import (
     PASSAGE,
     SHORT,
     Looked,
+    count_of_words,
     folded,
     is_number,
     is_texts,
@@ -41,6 +42,7 @@ EQUATION = re.compile(
     r"[\s\d.,()+*/=%^xXyN-]*\d\s*[-+*/^%]\s*[(\d][\s\d.,()+*/=%^xXyN-]*"
 )
 CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
+CARDS = ("body", "description")
 CLAIMS = ("claim", "statement", "hypothesis")
 
 
@@ -67,7 +69,7 @@ class Column:
     @cached_property
     def length(self) -> float:
         """The median of the number of words."""
-        return median(len(text.split()) for text in self.texts)
+        return median(map(count_of_words, self.texts))
 
     @property
     def is_passage(self) -> bool:
@@ -182,6 +184,12 @@ def is_code_that_nobody_asks_about(column: Column) -> bool:
     return column.folded == "code" and share(column.main, CODE.search) <= 0.5
 
 
+@because(ASKED, "it holds the answer, as a passage or as an explanation")
+def is_a_card_that_holds_the_answer(column: Column) -> bool:
+    """A text about the answer, such as the other side of a card."""
+    return column.folded in CARDS and holds_the_answer(column)
+
+
 @because(SHOWN)
 def is_called_a_context(column: Column) -> bool:
     return column.is_context
@@ -247,8 +255,8 @@ def holds_the_answer(column: Column) -> bool:
             if golds := _said(column.looked, record):
                 count += 1
                 text = as_text(record.get(column.name)).casefold()
-                named = rf"(?<!\w){re.escape(golds[0])}(?!\w)"
-                found += bool(re.search(named, text))
+                named = "|".join(map(re.escape, golds))
+                found += bool(re.search(rf"(?<!\w)(?:{named})(?!\w)", text))
     return count > 0 and found >= 0.3 * count
 
 

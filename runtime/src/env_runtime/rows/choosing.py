@@ -49,6 +49,8 @@ FORM = re.compile(
     r"finish with|output only|respond with|only the letter)[^\n]*"
 )
 IMAGE = re.compile(r"(?i)\S\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$")
+MEDIA = {"audio", "audios", "sound", "sounds", "speech", "video", "videos", "wav"}
+SOUND = re.compile(r"(?i)\S\.(wav|mp[34]|flac|ogg|m4a|webm|avi|mov|mkv)(\?\S*)?$")
 MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
@@ -231,6 +233,11 @@ class Chooser(Golds):
         """Find the columns of images. Raises RolloutError if there are only their names."""
         named = ""
         for column in self.columns:
+            if words_in(column) & MEDIA and not self.asked_for:
+                value = self.first(column)
+                value = value[0] if isinstance(value, list) else value
+                if isinstance(value, bytes | Mapping) or SOUND.search(as_text(value)):
+                    self.must_ask("media", column)
             is_id = column.lower().endswith("id")
             if is_id or words_in(column) & {*EXPLAINS, "preview", "thumbnail"}:
                 continue
@@ -335,6 +342,13 @@ class Chooser(Golds):
             counts[reason] += 1
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
         self._note_same(said)
+        if left_out and not made:
+            reason, places = next(iter(left_out.items()))
+            raise RolloutError(
+                f"none of {count} records makes a row, such as {places[0]}: they are {reason}"
+                if reason != MISFIT
+                else f"none of {count} records makes a row, such as {places[0]}"
+            )
         if counts[MISFIT] and not asked:
             # Answers that say that there is none are left out, too.
             lost = counts[MISFIT] + none

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from ..errors import RolloutError
 from ..graders import Number
 from ..notation import normal
-from .fields import as_text, is_empty, names_in
-from .plan import ALIASES, PARSED, Draft, Path, Unfit
+from .fields import ONE_OF_PARTS, as_text, is_empty, names_in, parted
+from .plan import ALIASES, ONE_OF, PARSED, Draft, Path, Unfit
 from .records import Record
 
 FIT = 0.95  # the share of complete records that have to fit
@@ -18,9 +19,11 @@ FIT = 0.95  # the share of complete records that have to fit
 LABELS, FEWEST = 10, 5
 SAME = 0.8  # the share of equal answers that is worth a note
 SHORT = 12  # the most words of an answer that is compared as text
+# Which people word in their own way: of five words, with a verb of three, or Chinese
 SENTENCE = re.compile(
-    r"(?:\S+\s+){4,}\S+[.!?]\s*"
-)  # which people word in their own way
+    r"(?:\S+\s+){4,}\S+[.!?]\s*|\S{8,}[。！？]\s*|"
+    r"(?=.*\b(?:is|are|was|were|has|have|had|can|will|[Ii]t|[Tt]hey|[Ss]?[Hh]e|[Ww]e|I)\b)(?:\S+\s+){2,3}\S+[.!?]\s*"
+)
 OFTEN_EMPTY = 0.2  # the share of records that may lack a column of the prompt
 
 
@@ -256,6 +259,8 @@ class Looked:
                 part = "text"  # SQuAD's answers
             elif "aliases" in one and "value" in one:
                 return path.then(ALIASES)
+            elif {*one} >= {*ONE_OF_PARTS}:
+                return path.then(ONE_OF)
             else:
                 part = next((key for key in ("spans", "answer") if key in one), "")
         if part and isinstance(value, list):
@@ -279,7 +284,8 @@ class Looked:
             for name in self.columns
             if name not in used
             and folded(name) not in (*CONTEXTS, *OPTIONS)
-            and not words_in(name) & {*ABOUT, *AGAIN}
+            and not (words_in(name) - {"score", "rating"}) & {*ABOUT, *AGAIN}
+            and not WRONG.fullmatch(folded(name))
             and isinstance(self.first(name), str | int | float | list)
         ]
 
@@ -289,7 +295,7 @@ class Looked:
             name: [as_text(value) for value in self.values(Path(name))]
             for name in self.columns
             if folded(name) not in EXPECTED
-            and not words_in(name) & {*ABOUT}
+            and not words_in(name) & {*ABOUT, "gold"}
             and self.is_text(name)
             and name not in self.plan.lists
         }
@@ -396,11 +402,30 @@ def is_texts(value: Any) -> bool:
     return all(isinstance(part, str) for part in parts)
 
 
+def are_joined(texts: list[Any]) -> bool:
+    """Whether texts list several, with semicolons, or labels with commas."""
+    if not is_texts(texts) or any(re.search(r"[\\(\[{$=]", text) for text in texts):
+        return False
+    semicolons = share(texts, lambda text: re.search(r"\w\s*[;|]\s*\w", text))
+    if semicolons:
+        return semicolons > 0.3 and share(texts, is_short) >= FIT
+    lists = [parted(text) for text in texts]
+    parts = Counter(part for one in lists for part in one)
+    joined = [one for one in lists if len(one) > 1]
+    again = all(parts[part] > 1 for one in joined for part in one)
+    are_names = all(len(part.split()) < 4 for part in parts)
+    several = len({*map(tuple, lists)}) > 1
+    are_names = are_names and not any(map(is_number, parts))
+    return len(joined) > 1 and again and are_names and several and len(parts) <= LABELS
+
+
 def are_spellings(texts: list[str]) -> bool:
     """Whether texts are one answer in other words, or of several people.
 
-    Each has the words of another one, or is there twice.
+    Each has the words of another one, or is there twice. Yes and no are not one answer.
     """
+    if {text.casefold() for text in texts} in PLAIN:
+        return False
     parts = [set(normal(text).split()) for text in texts]
     others = [
         any(one <= other or other <= one for n, other in enumerate(parts) if n != place)
@@ -414,13 +439,10 @@ def is_single(value: Any) -> bool:
 
 
 def is_scored(value: Any) -> bool:
-    """Whether a value is an object of options, one of which has the score 1, the others 0."""
+    """Whether a value is an object of options: some have the score 1, and the others 0."""
     scores = [*value.values()] if isinstance(value, Mapping) else []
-    return (
-        len(scores) > 1
-        and all(type(each) in (int, float) for each in scores)
-        and (sorted(scores) == [0] * (len(scores) - 1) + [1])
-    )
+    numbers = all(type(each) in (int, float) for each in scores)
+    return numbers and {*scores} == {0, 1}
 
 
 def is_number(value: Any) -> bool:
@@ -430,7 +452,16 @@ def is_number(value: Any) -> bool:
 
 
 def is_short(text: str) -> bool:
-    return 0 < len(text.split()) <= SHORT
+    return 0 < count_of_words(text) <= SHORT
+
+
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+
+
+def count_of_words(text: str) -> int:
+    """The number of words; Chinese and Japanese have no spaces, and words of two characters."""
+    without, characters = _CJK.subn("", text)
+    return len(without.split()) + (characters + 1) // 2
 
 
 def are_calls(value: Any) -> bool:

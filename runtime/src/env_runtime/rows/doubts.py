@@ -7,9 +7,11 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     native      NeMo Gym's rows lack a known answer
     file        before anything is chosen
     no prompt   no column is known as the prompt
+    media       a column names sounds or films
     images      a column names images
     expected    columns have names of answers
     no expected  no column is known as the answer
+    elsewhere   some records have the answer in another column
     no golds    no record has an answer
     booleans    golds are true and false
     letters     golds may be letters of options
@@ -55,6 +57,7 @@ from .columns import (
     FIT,
     INDEXES,
     LABELS,
+    MESSAGES,
     NOTHING,
     OFTEN_EMPTY,
     PAIRS,
@@ -69,7 +72,9 @@ from .columns import (
     TESTS,
     YES_NO,
     Looked,
+    are_joined,
     are_spellings,
+    count_of_words,
     folded,
     is_number,
     is_texts,
@@ -79,15 +84,22 @@ from .columns import (
     title,
     titled,
     valid,
+    words,
     words_in,
 )
-from .fields import LETTERS, as_text, is_empty, listed_in, names_in, parsed
+from .fields import LETTERS, as_text, is_empty, listed_in, names_in, parsed, parted
 from .naming import Naming
 from .plan import ALIASES, Path, Unfit, message_key, shown
 from .records import Record
 
 # The place of a name in a template, and not a group of LaTeX
 PLACE = re.compile(r"(?<![\\\w^_}\]$#{])\{[A-Za-z][A-Za-z_]{2,}\}(?!\})")
+
+
+# A place of a name in an answer, which is no LaTeX
+FILLED = re.compile(r"\{\{\s*[A-Za-z_]{3,}\s*\}\}")
+# A set or a tuple, as Python prints them
+PRINTED = re.compile(r"\{'.*'\}|\{\".*\"\}|\((?:'[^']*'|\"[^\"]*\"), .*\)", re.DOTALL)
 
 
 class OwnGrade(RolloutError):
@@ -217,12 +229,29 @@ def one_column(looked: Asking) -> Doubt | None:
 
 @at("file")
 def preferences(looked: Asking) -> Doubt | None:
-    if {"chosen", "rejected"} <= {*map(folded, looked.columns)}:
+    named = {word for name in looked.columns for word in words_in(name)}
+    if {"chosen", "rejected"} <= named:
         return Doubt(
             "chosen and rejected are preferences between two answers, and neither is a gold: "
             "take a dataset with expected answers"
         )
     return None
+
+
+@at("file")
+def replies_that_were_rated(looked: Asking) -> Doubt | None:
+    """True and false beside messages say whether the assistant's last one was liked."""
+    chat = next((name for name in MESSAGES if looked.has_messages(name)), "")
+    label = looked.named(("label", "preference", "desirable", "rating"))
+    if not (chat and isinstance(looked.first(label), bool)):
+        return None
+    last = looked.first(looked.named([chat]))[-1]
+    if last.get("role", last.get("from")) not in ("assistant", "gpt"):
+        return None
+    return Doubt(
+        f"{label} says whether the last message was liked, and is no answer to the messages: take "
+        "a dataset with expected answers"
+    )
 
 
 @at("file")
@@ -270,6 +299,23 @@ def keys_for_columns(looked: Asking) -> Doubt | None:
 
 
 @at("no prompt")
+def a_header_that_is_a_record(looked: Asking) -> Doubt | None:
+    """The name of a column is one of its values."""
+    again = [
+        name
+        for name in looked.columns
+        if text_of(name) in map(text_of, looked.values(Path(name)))
+    ]
+    known = {*PROMPTS, *CONTEXTS, *EXPECTED, *ABOUT}
+    if not again or known & {*map(folded, looked.columns)}:
+        return None
+    return Doubt(
+        f"the columns are called {' and '.join(map(repr, looked.columns[:2]))}, and {again[0]!r} is also a "
+        "value: if that is a record, and no names, add a first line with names"
+    )
+
+
+@at("no prompt")
 def a_prompt_that_is_no_text(looked: Asking) -> Doubt | None:
     named = looked.named(PROMPTS)
     if isinstance(value := looked.first(named), Mapping | str):
@@ -311,6 +357,14 @@ def _which(
         f"which column is {what} is not clear: there are {', '.join(looked.columns)}. Name it "
         f"with --{option} '{value}', or -d {option}='{value}'",
         tuple({option: each} for each in likely[:4]),
+    )
+
+
+@at("media")
+def names_of_sounds(looked: Asking, column: str) -> Doubt:
+    return Doubt(
+        f"the column {column!r} names sounds or films, such as {shown(looked.first(column))!r}, "
+        "and a row has text and images only"
     )
 
 
@@ -537,6 +591,61 @@ def two_answers(looked: Asking, found: list[str], columns: list[str]) -> Doubt |
     return None
 
 
+# What a column says of answers, and words of its name
+RIGHT = {*words("correct right true yes pass passed good accurate valid 1")}
+WRONG_ONE = re.compile(
+    r"(?:in|un)(?:correct|accurate|valid)|(?:wrong|false|no|fail|bad|0).*"
+)
+GIVEN = words("answer response output completion solution")  # by somebody
+MODELS = {*words("llm model prediction predicted pred baseline")}
+JUDGES = {*words("verdict correct correctness judgment judgement accurate valid label")}
+
+
+@at("expected")
+def answers_that_were_judged(
+    looked: Asking, found: list[str], columns: list[str]
+) -> Doubt | None:
+    """Another column says which of the answers are right."""
+    plan, answer = looked.plan, found[0]
+    if plan.is_chat or not valid(answer) or folded(answer) not in GIVEN:
+        return None
+    for name in columns:
+        said = {*map(text_of, looked.values(Path(name)))}
+        is_verdict = bool(words_in(name) & JUDGES and not words_in(name) & MODELS)
+        is_split = said & RIGHT and any(map(WRONG_ONE.fullmatch, said))
+        if not (is_verdict and is_split) or len(said) > LABELS:
+            continue
+        asked = (
+            f"{plan.prompt}\n\n{title(answer)}: {{{answer}}}\n\nIs that right? Answer "
+        )
+        return Doubt(
+            f"{name} says which answers are right, {' or '.join(sorted(said))}, so {answer} is no gold: "
+            "this command asks for what it says. Or keep only the records with right answers",
+            ({"prompt": f"{asked}{' or '.join(sorted(said))}.", "expected": name},),
+        )
+    return None
+
+
+@at("elsewhere")
+def answers_elsewhere(looked: Asking) -> Doubt | None:
+    """Some records have their answer in another column."""
+    plan, its = looked.plan, looked.plan.expected
+    lacking = [r for r in looked.records if is_empty(plan.said(r))]
+    if len(lacking) <= (1 - FIT) * len(looked.records):
+        return None
+    for name in looked.columns:
+        path = looked.path(name)
+        named = folded(name) in EXPECTED and not plan.became(name)
+        has = [path.of(r) for r in lacking if not is_empty(path.of(r))]
+        if named and len(has) > 0.5 * len(lacking):
+            return Doubt(
+                f"{len(lacking)} of {len(looked.records)} records have no answer in {its.column}, and {len(has)} of "
+                f"these have one in {name}, such as {shown(has[0])!r}. Each command leaves the others out",
+                ({"expected": its.column}, {"expected": name}),
+            )
+    return None
+
+
 def _agree(
     looked: Looked, one: Path, other: Path, pairs: list[tuple[Any, Any]]
 ) -> bool:
@@ -740,7 +849,10 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
         and len({*map(str, gold)}) > 1
         and is_texts([part for part in gold if not isinstance(part, int | float)])
     ]
-    if not lists or ALIASES in path.steps:
+    if not (has_options or lists or looked.plan.pattern) and are_joined(golds):
+        lists = [parts for gold in golds if len(parts := parted(gold)) > 1]
+    few = has_options and len(lists) <= (1 - FIT) * len(golds)  # they are left out
+    if not lists or few or ALIASES in path.steps:
         return None
     known = all(is_number(part) for one in lists for part in one)
     known = known or share(lists, are_spellings) > 0.5
@@ -824,12 +936,37 @@ def printed_bytes(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 
 @at("golds")
+def printed_lists(looked: Asking, golds: list[Any]) -> Doubt | None:
+    printed = [g for g in golds if isinstance(g, str) and PRINTED.fullmatch(g.strip())]
+    if len(printed) <= 0.5 * len(golds):
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} has sets or tuples as Python writes them, such as "
+        f"{shown(printed[0])}: write lists"
+    )
+
+
+@at("golds")
+def places_in_golds(looked: Asking, golds: list[Any]) -> Doubt | None:
+    found = [match[0] for gold in golds if (match := FILLED.search(str(gold)))]
+    if len(found) <= 0.5 * len(golds):
+        return None
+    return Doubt(
+        f"{len(found)} of {len(golds)} answers have a place such as {found[0]}, which no record "
+        "fills: write the names into the file"
+    )
+
+
+@at("golds")
 def several_kinds(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Golds are of several kinds, such as 7 beside [1, 2]."""
     by_kind: dict[str, list[Any]] = {}
     has_numbers = any(isinstance(gold, int | float) for gold in golds)
     for gold in golds:
         by_kind.setdefault(kind_of(gold, has_numbers), []).append(gold)
+    if len({*map(str, golds)}) > LABELS and (printed := _printed_booleans(looked)):
+        by_kind["boolean"] = printed
+        by_kind["plain"] = [g for g in by_kind.get("plain", []) if g not in printed]
     one, *others = sorted(by_kind.values(), key=len, reverse=True)
     if len(one) >= FIT * len(golds):
         return None
@@ -839,8 +976,22 @@ def several_kinds(looked: Asking, golds: list[Any]) -> Doubt | None:
     )
 
 
+def _printed_booleans(looked: Asking) -> list[str]:
+    """True and False, as Python writes them, where no question says true or false."""
+    found = []
+    for record in [] if looked.native else looked.records:
+        with contextlib.suppress(Unfit):
+            gold = looked.plan.gold(record)
+            asked = looked.plan.question(record).casefold()
+            if gold in ("True", "False") and "true" not in asked:
+                found.append(gold)
+    return found
+
+
 def kind_of(value: Any, among_numbers: bool) -> str:
     """Whether a gold is an object, a list, or plain, as texts for one answer are, too."""
+    if isinstance(value, str) and PRINTED.fullmatch(value.strip()):
+        return "list"
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             found = parsed(value)
@@ -870,7 +1021,7 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     expected, values = looked.plan.expected, {str(gold) for gold in golds}
     name = folded(expected.column)
     is_class = name in CLASSES or (name not in EXPECTED and not expected.steps)
-    most = len(golds) / 2 if name in CLASSES else LABELS
+    most = len(golds) - 1 if name in CLASSES else LABELS
     is_class = is_class and len(values) <= most
     whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
     zero_one = values <= {"0", "1", "0.0", "1.0"}
@@ -982,11 +1133,37 @@ def yes_or_no_to_nothing(looked: Asking, labels: list[str]) -> Doubt | None:
     )
 
 
+TEXTS = words("text sentence utterance")
 _STATEMENT = re.compile(r"(?s)[A-Z\d\W][^?？؟]*[.!\"'”’)]\s*")
 
 
+def _asks_nothing(looked: Asking) -> bool:
+    """Whether the prompts hardly have a question, by their column's name, too."""
+    if looked.asked_for or looked.native or looked.plan.is_chat or looked.plan.images:
+        return False
+    texts = [as_text(record.get(looked.main)) for record in looked.records]
+    return folded(looked.main) not in QUESTIONS and share(texts, _QUESTION.search) < 0.5
+
+
+SCORES = {*words("score scores rating ratings stars")}
+_QUESTION = re.compile(r"[?？؟]|_{2,}|\.{3}\s*$|:\s*$")
+
+
+@at("numbers")
+def scores_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Numbers such as 0.25 tell how much, and no prompt says of what."""
+    if not _asks_nothing(looked) or not words_in(looked.plan.expected.column) & SCORES:
+        return None
+    numbers = sorted(gold for gold in golds if isinstance(gold, int | float))
+    low, high = (numbers or golds)[0], (numbers or golds)[-1]
+    return Doubt(
+        f"{looked.plan.expected.column} is a number, from {low} to {high}, and no prompt asks for it: say "
+        f"what it measures with --prompt '{looked.template()} How ... is it, from {low} to {high}?'"
+    )
+
+
 @at("texts")
-def statements(looked: Asking) -> Doubt | None:
+def statements(looked: Asking, golds: list[Any]) -> Doubt | None:
     """The prompts say something, and ask nothing."""
     plan, name = looked.plan, folded(looked.main)
     if looked.asked_for or looked.native or plan.is_chat or plan.images:
@@ -996,7 +1173,11 @@ def statements(looked: Asking) -> Doubt | None:
         "\n".join(as_text(record.get(column)) for column in shown_columns)
         for record in looked.records
     ]
-    told = [bool(_STATEMENT.fullmatch(t)) and not ASKS.search(t) for t in texts]
+    is_text = name in TEXTS  # of which a part may have no full stop
+    told = [
+        not ASKS.search(text) and (is_text or bool(_STATEMENT.fullmatch(text)))
+        for text in texts
+    ]
     is_topic = folded(plan.expected.column) in ("intent", "category")
     if is_topic and not any(map(ASKS.search, texts)):
         told = [True]
@@ -1008,11 +1189,31 @@ def statements(looked: Asking) -> Doubt | None:
     )
 
 
+@at("texts")
+def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Few texts are there again and again, and the prompts do not ask for one of them."""
+    plan, labels = looked.plan, sorted({*map(str, golds)})
+    is_label = 1 < len(labels) <= LABELS and len(labels) < len(golds)
+    if not is_label or not _asks_nothing(looked):
+        return None
+    texts = [*map(plan.question, looked.records)]
+    if all(share(texts, lambda text, one=one: one in text) >= FIT for one in labels):
+        return None
+    names = ", ".join(labels[:-1]) + f" or {labels[-1]}"
+    return Doubt(
+        f"{plan.expected.column} is one of {', '.join(labels)}, and no prompt asks for these: say "
+        "what they mean, as in the first command. The second is for prompts that do",
+        (*looked.ways(f"Answer {names}."), {"grader": "text"}),
+    )
+
+
 @at("long")
 def long_answers(looked: Asking, texts: list[str]) -> Doubt:
-    counts = [len(text.split()) for text in texts]
+    counts = [*map(count_of_words, texts)]
     words, long = median(counts), sum(count > SHORT for count in counts)
-    some = f", and {long} of {len(texts)} more than {SHORT}" * (words <= SHORT)
+    some = f", and {long} of {len(texts)} more than {SHORT}" * (
+        words <= SHORT and bool(long)
+    )
     return Doubt(
         f"how to compare the answers is not clear: they have {words:g} words (the "
         f"median){some}, such as {max(texts, key=len)!r:.80}. Have a model compare them with "

@@ -131,6 +131,37 @@ def listed_of(text: str) -> list[str]:
     return options_of(text) or [text] * (not is_empty(text))
 
 
+# Keys of options that say whether they are right
+_FLAGS = ("correct", "is_correct", "isCorrect", "right", "is_right")
+
+
+def is_flagged(value: Any) -> bool:
+    """Whether a value is a list of options that say whether they are right."""
+    return isinstance(value, list) and len(value) > 1 and all(map(_flag, value))
+
+
+def _flag(option: Any) -> str:
+    """The key of an option that says whether it is right; "" without one."""
+    named = _FLAGS if isinstance(option, Mapping) else ()
+    return next((key for key in named if isinstance(option.get(key), bool)), "")
+
+
+def best_of(options: Any) -> Any:
+    """The right option by scores, `{"tin": 1, "ice": 0}`, or by flags; a list if several are.
+
+    Raises TypeError or ValueError without scores or flags.
+    """
+    if isinstance(options, Mapping):
+        most = max(options.values())
+        right = [text for text, score in options.items() if score == most]
+    else:
+        flags = [option[_flag(option)] for option in options]
+        right = [
+            text for text, flag in zip(options_of(options), flags, strict=True) if flag
+        ]
+    return right[0] if len(right) == 1 else right
+
+
 def labels_of(value: Any) -> list[str]:
     """The letters or labels that options have of their own; [] if they have none."""
     labels = [label for label, _ in _pairs(value)]
@@ -285,6 +316,34 @@ def lettered(gold: Any, question: str) -> Any:
     found = [by_text.get(normal(str(one)), []) for one in golds]
     more += [letters[0] for letters in found if len(letters) == 1]
     return [*golds, *more] if more else gold
+
+
+# What parts a text that lists several; a comma may also be in a name
+_PARTS = re.compile(r"\s*[;|]\s*")
+
+
+def parted(text: Any) -> Any:
+    """The parts of a text that lists several: `sun; day`, or `fact, claim`."""
+    if not isinstance(text, str):
+        return text
+    parts = _PARTS.split(text) if _PARTS.search(text) else text.split(",")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def filled_of(value: Mapping[str, Any]) -> Any:
+    """The part of an object that is not empty: of DROP's number, date and spans."""
+    parts = [each for name, each in value.items() if name in ONE_OF_PARTS]
+    texts = [
+        " ".join(map(str, filter(None, part.values())))
+        if isinstance(part, Mapping)
+        else part
+        for part in parts
+    ]
+    return next((text for text in texts if not is_empty(text)), None)
+
+
+# Of DROP's answers
+ONE_OF_PARTS = ("spans", "number", "date")
 
 
 def golds_of(value: Mapping[str, Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from .columns import (
     EXPECTED,
     FEWEST,
     FIT,
+    INDEXES,
     LABELS,
     MARKED,
     MIDNIGHT,
@@ -29,6 +30,7 @@ from .columns import (
     WRONG,
     YES_NO,
     are_calls,
+    are_joined,
     check_pattern,
     folded,
     is_number,
@@ -41,10 +43,10 @@ from .columns import (
 )
 from .doubts import Asking, are_letters, bare, none_in, stand_for_something
 from .fields import LETTERS as ALPHABET
-from .fields import as_text, lettered, listed_in, names_in
+from .fields import as_text, is_empty, is_flagged, lettered, listed_in, names_in
 from .grading import GRADINGS
 from .naming import Naming
-from .plan import BEST, FIRST, KEYS, LETTERS, LISTED, Options, Path, Unfit
+from .plan import BEST, FIRST, KEYS, LETTERS, LISTED, PARTED, Options, Path, Unfit
 from .records import Record
 
 LETTER = r"[A-Ja-j]|\d"  # or the number of an option
@@ -65,9 +67,14 @@ class Golds(Asking):
             paths = [Path(name) for _, name in lettered]
             plan.options = Options("columns", paths, listed=True)
             return
+        for path in map(Path, self.columns):
+            if share(self.values(path), is_flagged) > 0.5:
+                plan.options = Options("column", [path], gold=path.then(BEST))
+                return
         for column in filter(None, (self.named([name]) for name in OPTIONS)):
             options = Options("column", [self.path(column)], listed=column in in_prompt)
-            several = [len(options.of(record)) > 1 for record in self.records]
+            asking = [r for r in self.records if not is_empty(r.get(self.main))]
+            several = [len(options.of(record)) > 1 for record in asking]
             if sum(several) < 0.5 * len(several):
                 continue
             if folded(column) == "answers" and not self._names_one(options):
@@ -81,7 +88,9 @@ class Golds(Asking):
             plan.options = replace(options, listed=listed)
             return
         wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
-        if wrong and (right := self.named(("correct_answer", "best_answer", "answer"))):
+        right = expected if expected in self.columns else ""
+        right = right or self.named(("correct_answer", "best_answer", "answer"))
+        if wrong and right:
             paths = [Path(name) for name in wrong]
             paths = [p.then(LISTED) if self._lists(p) else p for p in paths]
             plan.options = Options("shuffled", [Path(right), *paths], gold=Path(right))
@@ -128,7 +137,11 @@ class Golds(Asking):
         if plan.options:
             return
         self.ask("letters", said)
-        if are_letters(said) and not stand_for_something(said):
+        is_index = folded(plan.expected.column) in INDEXES
+        texts = map(plan.question, self.records) if is_index else ()
+        if (are_letters(said) and not stand_for_something(said)) or (
+            share(texts, listed_in) >= FIT
+        ):
             paths = () if plan.is_chat else (Path(self.main),)
             plan.options = Options("column" if paths else "letters", paths, listed=True)
 
@@ -158,15 +171,19 @@ class Golds(Asking):
         else:
             plan.answered = plan.answered and plan.is_chat
             plan.expected = self.path(column)
-            if grader == "all" and nearly_all_match(
-                r"[A-J]+(?:, ?[A-J])*", self.values(plan.expected)
-            ):
+            values = self.values(plan.expected)
+            if grader == "all" and nearly_all_match(r"[A-J]+(?:, ?[A-J])*", values):
                 plan.expected = plan.expected.then(LETTERS)
+            elif grader in ("any", "all", "ordered") and are_joined(values):
+                plan.expected = plan.expected.then(PARTED)
             plan.classes = tuple(self.records[0].classes.get(column, ()))
-            if plan.options and plan.options.gold and not given:
-                plan.expected = plan.options.gold
+            gold = plan.options.gold if plan.options else None
+            if gold and (not given or column == gold.column):
+                plan.expected = gold
             elif plan.options and share(self.values(plan.expected), is_single) >= FIT:
                 plan.expected = plan.expected.then(FIRST)
+            if not given:
+                self.ask("elsewhere")
         if pattern:
             check_pattern(pattern)
             plan.pattern = pattern
@@ -390,7 +407,7 @@ class Golds(Asking):
                 whole = len(counts) == len(labels)
                 most = f"all {len(golds)}" if whole else "nearly all"
                 return "choice", f"{most} are one of {len(labels)} labels"
-            self.ask("texts")
+            self.ask("texts", golds)
             if 2 * len(odd) < len(golds):
                 return "text", (
                     f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ..episode.chat import message_text
 from ..errors import one_line
 from ..graders import Choice
 from ..notation import last_box
 from .examples import Example
 from .fields import (
     as_text,
+    best_of,
     filled,
+    filled_of,
     golds_of,
     is_empty,
     labels_of,
@@ -26,6 +29,7 @@ from .fields import (
     names_in,
     options_of,
     parsed,
+    parted,
     shuffled,
     with_images,
 )
@@ -46,17 +50,19 @@ class Unfit(Exception):
 
 # Steps of a path beside the keys of an object
 PARSED, FIRST, ALIASES = "json", "first", "aliases"
-# Of scored options, and of options in a text
+# Of options with scores or flags, and of options in a text
 KEYS, BEST, LISTED = "keys", "best", "listed"
-# The letters of a text such as ABD
-LETTERS = "letters"
+# The letters of a text such as ABD, and the parts of one such as `sun; day`
+LETTERS, PARTED = "letters", "parted"
+# The part of an object that is not empty, of DROP's number, date and spans
+ONE_OF = "one of"
 
 
 class Path(NamedTuple):
     """A value of a record: a column, and the steps into it.
 
     A step is `.key` into an object, `*.key` into each object of a list, or json, first,
-    aliases, keys, best, listed or letters.
+    aliases, keys, best, listed, letters, parted or `one of`.
     """
 
     column: str
@@ -251,7 +257,8 @@ class Columns:
         """What a record has in the place of the answer."""
         if self.answered and self.expected.column == self.prompt:
             last = (record.get(self.prompt) or [{}])[-1]
-            return last.get(message_key(last))
+            said = last.get(message_key(last))
+            return message_text(said) if isinstance(said, list) and said else said
         if self.also:
             values = [self.expected.of(record), *map(record.get, self.also)]
             return [value for value in values if not is_empty(value)]
@@ -314,7 +321,7 @@ class Columns:
             text, key = "\n\n".join(ends), message_key(last)
             said = last[key]
             if isinstance(said, list):
-                said = [*said, {"type": "text", "text": text}]
+                said = [*said, {"type": "text", "text": f"\n\n{text}"}]
             else:
                 said = f"{said}\n\n{text}"
             last = {**last, key: said}
@@ -374,14 +381,15 @@ def _step(value: Any, step: str) -> Any:
         return value[step[1:]]
     if step[:2] == "*.":
         return [each[step[2:]] for each in value]
-    if step == BEST:
-        return max(value, key=value.get)
     steps = {
         PARSED: parsed,
         FIRST: lambda items: items[0],
         KEYS: list,
+        BEST: best_of,
         LISTED: listed_of,
         LETTERS: lambda text: re.findall(r"\w", text),
+        PARTED: parted,
+        ONE_OF: filled_of,
         ALIASES: golds_of,
     }
     return steps[step](value)

@@ -264,9 +264,25 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _jsonl(path: Path) -> Iterator[Record]:
     for number, line in _lines(path):
-        if line.strip():
-            place = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        if line.lstrip().startswith("[{"):
+            yield from _objects(line, place)
+        else:
             yield Record(_object(line, place), place)
+
+
+def _objects(line: str, place: str) -> Iterator[Record]:
+    """The records of a line that lists them."""
+    try:
+        items = json.loads(line)
+    except (ValueError, RecursionError):
+        items = []
+    if not (items and all(isinstance(item, dict) for item in items)):
+        _object(line, place)  # raises
+    for number, item in enumerate(items, start=1):
+        yield Record(_whole(item, line), f"{place}, item {number}")
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
