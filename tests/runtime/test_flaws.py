@@ -295,6 +295,53 @@ class Stones(Farm):
         return float(self.stones >= {1, 2, 3, 4})
 
 
+class Turns(Base):
+    """Which job is next matters, but the grade only counts the jobs that were begun."""
+
+    guess = None
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.begun: list[int] = []
+
+    def begin(self, job: int) -> str:
+        """Begin a job."""
+        self.begun.append(job)
+        return f"{len(self.begun)} begun"
+
+    def reward(self) -> float:
+        return float({*self.begun} >= {3, 5, 8, 9})
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        jobs = [3, 5, 8, 9]
+        first = task["n"] % 4
+        return [("begin", {"job": job}) for job in jobs[first:] + jobs[:first]]
+
+
+class Onward(Turns):
+    """Any way on will do, if it is taken often enough."""
+
+    def reward(self) -> float:
+        return float(max(map(self.begun.count, self.begun), default=0) >= 6)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        jobs = [10 + task["n"], *6 * [3 + task["n"] % 3]]
+        return [("begin", {"job": job}) for job in jobs]
+
+
+class Pairs(Turns):
+    """Two calls must fit one another, and no row says which they are."""
+
+    def reward(self) -> float:
+        return float(len(self.begun) == 2 and self.begun[0] + 50 == self.begun[1])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("begin", {"job": 20 + task["n"]}), ("begin", {"job": 70 + task["n"]})]
+
+
 class Blocks(Base):
     async def guess(self, city: str) -> str:  # ty: ignore[incompatible-method-override]
         """Guess a city."""
@@ -425,6 +472,13 @@ class Talks(Base):
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
         return ["Hello.", f"It is {task['city']}.", "Bye."]
+
+
+class QuitWins(Talks):
+    """The end of the talk counts as its success."""
+
+    def reward(self) -> float:
+        return 1.0 if "quit" in self.heard else super().reward()
 
 
 class TalksOfMany(Talks):
@@ -818,6 +872,30 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             "Is number {n} right? Answer always or never",
             "constant",
             r"always answers 'never' earns the full reward on 8 of 8 rows",
+        ),
+        (
+            Turns,
+            PLAIN,
+            "constant",
+            "always calls begin with each `job` in turn earns the full .* 8 of 8 rows",
+        ),
+        (
+            Onward,
+            PLAIN,
+            "constant",
+            r"always calls begin\(job=\d+\) 14 times earns the full .* 8 of 8 rows",
+        ),
+        (
+            Pairs,
+            PLAIN,
+            "constant",
+            r"always plays the solution of row \d of \S+ earns the full .* 7 of 7 rows",
+        ),
+        (
+            QuitWins,
+            PLAIN,
+            "constant",
+            "always says help, hint, quit, yes, exit earns the full .* 8 of 8 rows",
         ),
         (FirstOption, PLAIN, "constant", "always answers 'A' .* 8 of 8 rows"),
         (MostlyYes, PLAIN, "constant", "always answers 'yes' .* 7 of 8 rows"),

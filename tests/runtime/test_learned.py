@@ -5,11 +5,17 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 from env_runtime import project
-from env_runtime.checks.learned import Shortcuts, learn_shortcuts, shortcuts_of
+from env_runtime.checks.learned import (
+    Shortcuts,
+    learn_shortcuts,
+    making_rows,
+    shortcuts_of,
+)
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.runner import run_gates
 from env_runtime.episode.tools import tools_of
@@ -323,6 +329,50 @@ def test_one_of_two_is_no_shortcut_though_the_same_items_return(learn):
     assert found.figures["chance"] == 0.5
     assert not found.weak, found.text
     assert ". It " not in found.text
+
+
+class Begun:
+    """Begin each job in some order: any order earns nearly all."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.begun = task, []
+
+    def begin(self, job: int) -> str:
+        """Begin a job."""
+        self.begun.append(job)
+        return "noted"
+
+    def reward(self) -> float:
+        if self.begun == self.task["order"]:
+            return 1.0
+        return 0.9 * (sorted(self.begun) == sorted(self.task["order"]))
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("begin", {"job": job}) for job in task["order"]]
+
+
+def test_one_solution_for_all_rows_is_no_chance(learn):
+    """Where nothing can be chosen, nobody is right by a random choice."""
+    rng, rows = random.Random(0), []
+    for n in range(40):
+        order = rng.sample([0, 1, 2, 3, 0, 1, 2, 3, 3], 9)
+        rows.append(row_of(f"Begin number {n}.", {"order": order}))
+    learn(Begun, rows[:1])
+    found = shortcuts_of(Begun, rows, {})
+    assert found.figures["chance"] == 0.0
+    assert found.weak and "Training would find that" in found.text
+
+
+@pytest.mark.parametrize("oracle", [None, Begun.oracle])
+def test_rows_are_made_anew_if_a_solution_is_known(monkeypatch, oracle):
+    class Maybe(Begun):
+        pass
+
+    monkeypatch.setattr(Maybe, "oracle", oracle)
+    monkeypatch.setitem(project.of_loaded, Maybe, here())
+    with making_rows(Maybe, Path("rows.jsonl"), 1) as new:
+        assert (new is None) == (oracle is None)
 
 
 def test_values_of_one_length_are_told_by_what_they_are(learn):

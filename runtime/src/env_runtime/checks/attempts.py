@@ -559,6 +559,7 @@ class FlawCheck:
             calls, answer = [*calls[:step], *new, *calls[step + 1 :]], ""
         elif not self.declared.ends_with_answer:
             *before, (name, sent) = calls
+            who = None if before else who
             changed = {
                 key: answer if isinstance(value, str) else value
                 for key, value in sent.items()

@@ -238,7 +238,7 @@ def making_rows(
 
     None if these are enough, or if no player learns from the rows of the class.
     """
-    if count >= FRESH or _why_not(domain_class):
+    if count >= FRESH or _why_not(domain_class) or not declared(domain_class).oracle:
         yield None
         return
     with tempfile.TemporaryDirectory() as folder:

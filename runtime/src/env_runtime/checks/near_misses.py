@@ -240,6 +240,8 @@ class _Search:
             if not played:
                 text = f"- ({counted(seen['refused'], 'row')}: every other value is refused)"
             text += f"; never with {', '.join(same)}" if same else ""
+            if place.endswith(" left out") and not seen["falls"]:
+                text += ": the last such call earns nothing"
             lines.append(f"  {place:{width}}  {text}")
         return lines
 

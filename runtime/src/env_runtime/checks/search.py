@@ -187,7 +187,7 @@ def floor_note(
         return ""
     best = max(means, key=lambda who: means[who])
     low, high = check.bounds()
-    said = "without a solution, no policy earns more than nothing"
+    said = f"without a solution, none of {len(means)} policies earns more than nothing"
     if means[best] > baseline_reward(domain_class, {}) + 1e-9:
         said = (
             f"without a solution, a policy earns at most {means[best]:.3g} on average "

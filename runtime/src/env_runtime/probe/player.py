@@ -43,6 +43,8 @@ class Learned:
         chances = dict.fromkeys(self.played, 1.0)
         for slot, group in self.plan.groups.items():
             rows = [n for n, one in sorted(self.played.items()) if slot in one.slots]
+            if group.same < 1 and not group.choices():  # nobody is right by chance
+                chances |= dict.fromkeys(rows, 0.0)
             for _, choice in group.choices():
                 single = len(choice.seen) == len(rows)
                 for number, (own, right) in zip(rows, choice.seen, strict=False):

@@ -1,0 +1,103 @@
+"""Policies that do the same in each row, whatever it says."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..episode.samples import choices_of, sample_arguments
+from ..episode.types import REPLY, Calls
+from ..evaluation.rows import row_name
+from ..project import of_class
+from .attempts import DIFFERENT, FlawCheck
+
+FEWEST_CALLS, MOST_CALLS = 10, 60
+USUAL, CHOICES, MOST_VALUES = (
+    3,
+    6,
+    12,
+)  # calls, and values of an argument, that are tried
+LONGEST = 3  # so many of the longest solutions are played in other rows
+# What may end an episode, or tell what to do, as games in text have it
+ENDINGS = ["help", "hint", "quit", "yes", "exit"]
+
+Call = tuple[str, dict[str, Any]]
+
+
+class Fixed(NamedTuple):
+    """What such a policy does."""
+
+    did: str  # for messages: "always ..."
+    calls: Calls
+    answer: str = ""
+    known: frozenset[int] = frozenset()  # the rows from whose solutions it has this
+
+
+def told_call(call: Call) -> str:
+    """A call for messages."""
+    name, sent = call
+    if name == REPLY:
+        return f"says {sent['answer']!r}"
+    given = ", ".join(f"{key}={value!r}" for key, value in sent.items())
+    return f"calls {name}({given})"
+
+
+def routines(check: FlawCheck, numbers: list[int]) -> Iterator[Fixed]:
+    """One call many times, values in turn, and solutions of other rows.
+
+    There are none where a solution is one call, or is the same in all rows.
+    """
+    solutions = {number: check.oracle(check.rows[number]) for number in numbers}
+    longest = max(len(calls) for calls, _ in solutions.values())
+    different = {repr(solution) for solution in solutions.values()}
+    if longest == 1 or (longest and len(different) < DIFFERENT):
+        return
+    count = 2 * longest or of_class(check.domain_class).number_of_turns()
+    count = max(FEWEST_CALLS, min(count, MOST_CALLS))
+    made = [call for calls, _ in solutions.values() for call in calls]
+    in_turn = _values(check, made)
+    by_text = {repr(call): call for call in made}
+    usual = Counter(map(repr, made)).most_common(USUAL)
+    again = [by_text[text] for text, _ in usual]
+    again += [call for some in in_turn.values() for call in some[:CHOICES]]
+    for call in {repr(call): call for call in again}.values():
+        yield Fixed(f"{told_call(call)} {count} times", count * [call])
+    for (tool, name), some in in_turn.items():
+        if 1 < len(some) <= MOST_VALUES:
+            calls = [some[n % len(some)] for n in range(count)]
+            yield Fixed(f"calls {tool} with each `{name}` in turn", calls)
+    yield from _of_others(check, numbers)
+    if check.declared.replies and check.writes:
+        said = [(REPLY, {"answer": word}) for word in ENDINGS]
+        yield Fixed(f"says {', '.join(ENDINGS)}", said)
+
+
+def _values(check: FlawCheck, made: Calls) -> dict[tuple[str, str], list[Call]]:
+    """A call for each value of an argument: of a few, or those of the solutions."""
+    found: dict[tuple[str, str], dict[str, Call]] = {}
+
+    def add(call: Call, name: str) -> None:
+        found.setdefault((call[0], name), {})[repr(call)] = call
+
+    for tool in check.definitions:
+        for name, schema in tool["parameters"]["properties"].items():
+            for value in choices_of(schema):
+                add((tool["name"], {**sample_arguments(tool), name: value}), name)
+    for call in made:
+        if call[0] != REPLY and len(call[1]) == 1:
+            add(call, *call[1])
+    return {place: [*calls.values()] for place, calls in found.items()}
+
+
+def _of_others(check: FlawCheck, numbers: list[int]) -> Iterator[Fixed]:
+    """The solutions of some rows, alone and one after the other."""
+    solutions = {number: check.oracle(check.rows[number]) for number in numbers}
+    some = sorted(numbers, key=lambda number: -len(solutions[number].calls))[:LONGEST]
+    for number in some:
+        if solutions[number].calls:
+            did = f"plays the solution of {row_name(number + 1, check.path)}"
+            yield Fixed(did, *solutions[number], frozenset([number]))
+    some = [*dict.fromkeys([*some, *numbers[:2]])]
+    calls = [call for number in some for call in solutions[number].calls]
+    if calls and not check.declared.takes_answer:
+        did = f"plays the solutions of {len(some)} rows, one after the other"
+        yield Fixed(did, calls[:MOST_CALLS], known=frozenset(some))
