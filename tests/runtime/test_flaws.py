@@ -942,6 +942,64 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         assert f"; {', '.join(meant)} meant" in note
 
 
+class Planned(Turns):
+    """A tool tells what to begin, one after the other."""
+
+    def plan(self) -> str:
+        """See the plan."""
+        jobs = [call[1]["job"] for call in self.oracle(self.task)]
+        return f"Today: {', '.join(map(str, jobs))}."
+
+    def reward(self) -> float:
+        return float(self.begun == [call[1]["job"] for call in self.oracle(self.task)])
+
+
+class Listed(Planned):
+    """The jobs are listed, but not in the order in which they have to be begun."""
+
+    def plan(self) -> str:
+        """See the jobs."""
+        return "3, 5, 8, 9"
+
+
+class TalksOfThePlan(Talks):
+    def reply(self, answer: str) -> str | None:
+        if answer == "hint":
+            return "\n".join(self.oracle(self.task))
+        return super().reply(answer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [(Planned, r"plan\(\)"), (TalksOfThePlan, r"reply\(answer='hint'\)")],
+)
+def test_an_answer_with_the_whole_solution_is_told(look, kind, call):
+    told = f"\n{call} is answered with the oracle's calls, one after the other, in 4 of 4 rows"
+    assert re.search(told, look(kind, rows(PLAIN)))
+
+
+@pytest.mark.parametrize("kind", [Listed, Turns, Talks])
+def test_a_list_is_no_solution(look, kind):
+    assert "is answered with" not in look(kind, rows(PLAIN), ["constant"])
+
+
+class Breaks(Planned):
+    def plan(self) -> str:
+        """See the jobs."""
+        return "none yet"
+
+    def begin(self, job: int) -> str:
+        """Begin a job."""
+        return f"{super().begin(job)}: {'abcdefghij'[job]}"
+
+
+def test_an_error_that_the_class_does_not_mean_is_told(look):
+    note = look(Breaks, rows(PLAIN))
+    assert re.search(
+        r"\nbegin\(job=\S+\) raised IndexError \(.*\): mend it, or raise", note
+    )
+
+
 # ------------------------------------------------------------------ inside of a form
 
 

@@ -158,6 +158,8 @@ class Attempt(LocalEpisode):
     clock: "Clock | None" = None
     # Seconds of the search's calls and grades
     spent: Spent = field(default_factory=lambda: defaultdict(float))
+    # Errors that the class does not raise on purpose, and the shortest call of each
+    faults: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     async def start(self) -> None:
         with _timed(self.spent, "start"):
@@ -179,16 +181,24 @@ class Attempt(LocalEpisode):
         answer = await super().call(name, arguments)
         if isinstance(answer, Refusal) and answer.problem == "timeout":
             raise TimeoutError
-        self.calls.append((name, arguments))
-        self.outputs.append(answer.output)
+        self._note(name, arguments, answer)
         return answer
 
     async def say(self, text: str) -> Answer | None:
         self._said = text  # a reward(answer) beside reply() gets the last message
         answer = await super().say(text)
-        self.calls.append((REPLY, {"answer": text}))
-        self.outputs += [answer.output] if answer else []
+        if answer:
+            self._note(REPLY, {"answer": text}, answer)
+        else:
+            self.calls.append((REPLY, {"answer": text}))
         return answer
+
+    def _note(self, name: str, arguments: Any, answer: Answer) -> None:
+        self.calls.append((name, arguments))
+        self.outputs.append(answer.output)
+        if answer.error == "unexpected":
+            calls = [(name, arguments), self.faults.get(answer.fault)]
+            self.faults[answer.fault] = min(filter(None, calls), key=_length)
 
     async def whole[T](self, steps: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Start, do the steps, and close. Raises TimeoutError after CALL_SECONDS for one."""
@@ -249,6 +259,10 @@ class Attempt(LocalEpisode):
 
         items = [{"output": output} for output in self.outputs]
         return made_calls(self.calls, items) + self.note
+
+
+def _length(call: tuple[str, Any]) -> int:
+    return len(repr(call))
 
 
 @contextlib.contextmanager
@@ -361,6 +375,7 @@ class FlawCheck:
         self.is_late = False  # whether the clock left out a try
         self.earned: Earned = defaultdict(dict)
         self.spent: Spent = defaultdict(float)
+        self.faults: dict[str, tuple[str, Any]] = {}
         self.notes: list[str] = []
         self.figures: dict[str, Any] = {}  # of all searches, for a report
 
@@ -375,6 +390,7 @@ class FlawCheck:
         self.played_rows.add(self._numbers[id(row)])
         attempt = Attempt(self.domain_class, task_of(row), self.tools, self.limits)
         attempt.clock, attempt.spent = self.clock, self.spent
+        attempt.faults = self.faults
         return attempt
 
     async def slow_reward(self) -> str:

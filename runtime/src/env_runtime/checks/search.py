@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
+from ..episode.names import shown_call
 from ..episode.tasks import baseline_reward
 from ..episode.types import Row
 from ..errors import GateError, RolloutError
@@ -34,10 +37,12 @@ from .near_misses import near_misses
 from .rewards import GRADING, Earned
 from .runner import Weak, doing
 from .state import changed, state_of
+from .told import told
 
 # From this share of the range on, what a policy without a solution earns is noted.
 HIGH_FLOOR = 0.3
 
+FAULTS = 3  # so many errors of the class are told
 LATE = "there was no time"
 
 
@@ -120,12 +125,14 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
     tasks = [asyncio.create_task(look(flaw)) for flaw in wanted if not flaw.alone]
     table = asyncio.create_task(near_misses(check, turns))
     dresses = asyncio.create_task(dressed(check.of(), turns))
+    copied = asyncio.create_task(told(check.of(), turns))
+    notes = [table, dresses, copied]
     try:
-        for task in [*tasks, table, dresses]:
+        for task in [*tasks, *notes]:
             await task
     except GateError:
         check.clock.stop()
-        await asyncio.gather(*tasks, table, dresses, return_exceptions=True)
+        await asyncio.gather(*tasks, *notes, return_exceptions=True)
         raise
     misses, causes["there was no time, or nothing can be played"] = table.result()
     if check.declared.replies and left:
@@ -147,7 +154,9 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
         _standing(check, rows)
         + misses
         + dresses.result()
+        + copied.result()
         + "".join(f"\n{one}" for one in check.notes)
+        + "".join(_faults(check))
     )
     text += f"; `uv run pytest` attacks the grade further{note}"
     check.figures["flaws"] = {
@@ -157,6 +166,15 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
         "meant": sorted(check.meant),
     }
     return Looked(text, any(causes.values()), check.earned, check.figures)
+
+
+def _faults(check: FlawCheck) -> Iterator[str]:
+    """Notes on calls that raised what the class does not raise on purpose."""
+    for fault, call in islice(check.faults.items(), FAULTS):
+        yield (
+            f"\n{shown_call(*call)} {fault}: mend it, or raise ValueError with a message for the "
+            "policy"
+        )
 
 
 def _why_no_texts(check: FlawCheck) -> str:
