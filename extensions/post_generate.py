@@ -426,6 +426,16 @@ def antlr_clash(said: str) -> str | None:
     return None
 
 
+# uv resolves for each range of Pythons, of which this one has the newest NeMo Gym.
+NEWEST_RANGE = re.compile(
+    rf"split \(markers: python_full_version >= '{re.escape('.'.join(map(str, NEWEST_LINE)))}'"
+)
+
+
+class NewestRefused(Problem):
+    """A package cannot be installed beside the newest NeMo Gym; an older one may do."""
+
+
 def sync(command: list[str], failure: str) -> None:
     """Run `uv sync`. Raises Problem, which names what keeps NeMo Gym away if that is known."""
     done = subprocess.run(
@@ -433,8 +443,32 @@ def sync(command: list[str], failure: str) -> None:
     )
     print(done.stderr, end="", file=sys.stderr, flush=True)
     if done.returncode:
-        clash = antlr_clash(done.stderr)
-        raise Problem(*([clash] if clash else []), failure)
+        if clash := antlr_clash(done.stderr):
+            raise Problem(clash, failure)
+        raise (NewestRefused if NEWEST_RANGE.search(done.stderr) else Problem)(failure)
+
+
+def sync_older(command: list[str], failure: str, uv: str, folder: Path) -> None:
+    """Run `uv sync` without the Pythons of the newest NeMo Gym, and say so.
+
+    Raises Problem if that fails, too; then requires-python is as before.
+    """
+    settings, image = folder / "pyproject.toml", folder / "Dockerfile"
+    before = {path: path.read_bytes() for path in (settings, image) if path.is_file()}
+    narrow_python(folder, f"<{'.'.join(map(str, NEWEST_LINE))}")
+    required = required_python(folder)
+    python = find_python(uv, required)
+    try:
+        sync([*command, *(["--python", python] if python else [])], failure)
+    except Problem:
+        for path, content in before.items():
+            path.write_bytes(content)
+        raise
+    print(
+        f"a package cannot be installed beside the newest NeMo Gym, see above: requires-python "
+        f"in {settings} is now {required}, which has an older one",
+        flush=True,
+    )
 
 
 def installed(folder: Path) -> tuple[str, str]:
@@ -503,11 +537,15 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
     # The lock file allows any version of env_runtime, so it would keep that of a wheel
     # that is gone. A wheel of the same version may have changed.
     fresh = ["--upgrade-package", DISTRIBUTION, "--reinstall-package", DISTRIBUTION]
-    sync(
-        [uv, "sync", "--quiet", "--directory", str(folder), *python_option, *fresh],
+    command = [uv, "sync", "--quiet", "--directory", str(folder), *fresh]
+    failure = (
         f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}"
-        f"{', or what builds them' if packages else ''}, then `uv sync` and `{again}` there",
+        f"{', or what builds them' if packages else ''}, then `uv sync` and `{again}` there"
     )
+    try:
+        sync([*command, *python_option], failure)
+    except NewestRefused:
+        sync_older(command, failure, uv, folder)
     python, package = installed(folder)
     pin_python(python, uv, folder)
     # Once there are rows, the class and they are the user's. An update leaves both.
@@ -663,7 +701,9 @@ def narrow_python(folder: Path, wanted: str) -> None:
     if text == required:
         return
     replace(folder / "pyproject.toml", f'"{required}"', f'"{text}"')
-    series = {one[:2] for one in allowed(text)}
+    releases = {*allowed(text)}
+    newest = {one[:2] for one in releases if one[2] == PATCHES - 1}  # as images have it
+    series = newest or {one[:2] for one in releases}
     fitting = [minor for minor in (13, 12, 14) if (3, minor) in series]
     image = folder / "Dockerfile"
     if fitting and image.is_file():

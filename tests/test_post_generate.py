@@ -179,6 +179,39 @@ def test_a_resolution_that_antlr4_stops_names_the_pair(step, capfd, said, named)
     assert (named in clash[0] and "antlr4_9_3" in clash[0]) if named else not clash
 
 
+OLDER = """
+import pathlib, sys
+text = pathlib.Path("pyproject.toml").read_text()
+sys.exit({said!r} if {refused!r} in text else 0)
+"""
+
+
+@pytest.mark.parametrize("refused", ["<3.15", "requires-python"])
+def test_a_package_that_refuses_the_newest_nemo_gym_gets_an_older_one(
+    step, tmp_path, monkeypatch, capfd, refused
+):
+    """If none will do, requires-python is as before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(step, "find_python", lambda *_: None)
+    before = 'requires-python = ">=3.12,<3.15"\n'
+    Path("pyproject.toml").write_text(before)
+    Path("Dockerfile").write_text("FROM python:3.13-slim\n")
+    said = RESOLVED.format("your project depends on pyarrow<21")
+    command = [sys.executable, "-c", OLDER.format(said=said, refused=refused)]
+    with pytest.raises(step.NewestRefused):
+        step.sync(command, "`uv sync` failed, see above")
+    if refused == "requires-python":
+        with pytest.raises(step.Problem):
+            step.sync_older(command, "`uv sync` failed, see above", UV, tmp_path)
+        assert Path("pyproject.toml").read_text() == before
+        assert "3.13-slim" in Path("Dockerfile").read_text()
+        return
+    step.sync_older(command, "`uv sync` failed, see above", UV, tmp_path)
+    assert '">=3.12,<3.13.14"' in Path("pyproject.toml").read_text()
+    assert "python:3.12-slim" in Path("Dockerfile").read_text()
+    assert "is now >=3.12,<3.13.14, which has an older one" in capfd.readouterr().out
+
+
 @pytest.mark.nightly
 def test_no_package_pulls_nemo_gym_down(tmp_path):
     """Not to a hydra-core before 1.3, nor to the candidate of a release."""
