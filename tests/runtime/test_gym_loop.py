@@ -318,6 +318,11 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
     if earned == 1.0:
         line = under_gym.check(here().rows)
         assert line == "24 rows under NeMo Gym: the oracle earns 1.0, noop 0.0"
+        idle = SimpleNamespace(out_of_turns=True), SimpleNamespace(out_of_turns=False)
+        monkeypatch.setattr(under_gym, "measure", lambda one: idle[one["reward"] > 0])
+        assert under_gym.check(here().rows).endswith(
+            "; 12 rollouts ran out of turns, 12 of noop's (max_steps in configs/*_agent.yaml)"
+        )
     else:
         wrong = r"under NeMo Gym, row 1 of .*: the policy 'oracle' earns 0\.5, not 1\.0"
         called = r".* \(it called guess\(.*; the agent sent 1 request that named no row"

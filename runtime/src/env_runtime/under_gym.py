@@ -486,7 +486,13 @@ def check(path: Path, agent: str = "") -> str:
     if model.images:
         notes = f"; the model saw up to {model.images} images at once"
     if any(cut):
-        notes += f"; {counted(sum(cut), 'rollout')} ran out of turns ({limit})"
+        whose = [
+            "the oracle's" if plans[n] else "noop's" for n, one in enumerate(cut) if one
+        ]
+        of = " and ".join(
+            f"{whose.count(name)} of {name}" for name in dict.fromkeys(whose)
+        )
+        notes += f"; {counted(sum(cut), 'rollout')} ran out of turns, {of} ({limit})"
     listed = [row["responses_create_params"].get("tools") or [] for row in rows]
     own = {tool["name"] for tools in [definitions, *listed] for tool in tools} | {SAY}
     others = {
