@@ -343,11 +343,10 @@ class Chooser(Golds):
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
         self._note_same(said)
         if left_out and not made:
-            reason, places = next(iter(left_out.items()))
+            reason, [place, *_] = next(iter(left_out.items()))
+            why = f", which is {reason}" * (reason != MISFIT)
             raise RolloutError(
-                f"none of {count} records makes a row, such as {places[0]}: they are {reason}"
-                if reason != MISFIT
-                else f"none of {count} records makes a row, such as {places[0]}"
+                f"none of {count} records makes a row, such as {place}{why}"
             )
         if counts[MISFIT] and not asked:
             # Answers that say that there is none are left out, too.
