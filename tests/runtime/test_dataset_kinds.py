@@ -969,6 +969,16 @@ ASKED = {
         "'4' does not look like a column's name",
         kind="csv",
     ),
+    "names and what is known of them": Asked(
+        rows(
+            6,
+            name=lambda n: f"the cellar {n}",
+            capital=lambda n: f"town {n}",
+            fact=lambda n: f"Jug {n} stands there.",
+        ),
+        "which column is the prompt is not clear: there are name, capital, fact",
+        3,
+    ),
     "labels of few records": Asked(
         rows(
             3,

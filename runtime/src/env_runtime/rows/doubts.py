@@ -340,11 +340,16 @@ def a_question_in_an_object(looked: Asking) -> Doubt | None:
     return None
 
 
+SUBJECTS = words("name title topic concept")  # which a question may be about
+
+
 @at("no prompt")
 def no_column_of_prompts(looked: Asking) -> Doubt:
     texts = looked.texts()
     around = [name for name in texts[1:] if Column(looked, name).is_passage]
-    likely = [f"{{{name}}}" for name in texts if valid(name)]
+    subjects = [n for n in SUBJECTS if looked.is_text(n)]
+    named = [looked.named([name]) for name in subjects]
+    likely = [f"{{{name}}}" for name in [*named, *texts] if valid(name)]
     if around:
         likely.insert(0, titled([*around, texts[0]]))
     return _which(looked, "the prompt", "prompt", "{COLUMN}", likely)
