@@ -39,7 +39,7 @@ from .server import outdated_manifests
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
-ROWS_ELSEWHERE = 3  # so many are played in a fresh process
+ROWS_ELSEWHERE = 6  # so many are played in a fresh process
 
 
 def rollout_gate(
