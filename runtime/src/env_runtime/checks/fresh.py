@@ -74,6 +74,8 @@ class Process:
     def __init__(self, domain_class: type, seed: int) -> None:
         path = os.pathsep.join(filter(None, sys.path))
         variables = {"PYTHONPATH": path, "PYTHONHASHSEED": str(seed)}
+        # A set of constants has another order if it was read from a .pyc file.
+        variables["PYTHONDONTWRITEBYTECODE"] = "1"
         if declared(domain_class).parameters:
             from ..episode.parameters import collected
 
