@@ -514,6 +514,42 @@ RIGHT = {
         ((3, "A"), (4, "C"), (4, "70")),
         ((3, "B"),),
     ),
+    "lists by chapter, of the same fields": Right(
+        json.dumps(
+            {
+                "1 The cellar": rows(2, question=ask, answer=lambda n: f"jug {n}"),
+                "2 The barn": rows(2, question=ask, answer=lambda n: f"owl {n}"),
+            }
+        ),
+        ("looked at 4 questions", "1 The cellar, item 1"),
+        ((1, "jug 1"), (2, "owl 0")),
+        kind="json",
+    ),
+    "lists by chapter, in an object": Right(
+        json.dumps(
+            {
+                "version": "1",
+                "chapters": {
+                    "cellar": rows(2, question=ask, answer=lambda n: f"jug {n}"),
+                    "barn": rows(2, question=ask, answer=lambda n: f"owl {n}"),
+                },
+            }
+        ),
+        ("looked at 4 questions",),
+        ((1, "jug 1"), (2, "owl 0")),
+        kind="json",
+    ),
+    "a list of questions beside another one": Right(
+        json.dumps(
+            {
+                "topics": [{"id": "t1", "label": "The cellar"}],
+                "questions": rows(3, question=ask, answer=lambda n: f"jug {n}"),
+            }
+        ),
+        ("looked at 3 questions", "questions, item 1"),
+        ((1, "jug 1"),),
+        kind="json",
+    ),
     "a line with a list of records": Right(
         json.dumps(rows(4, question=ask, answer=lambda n: f"jug {n}")) + "\n",
         ("looked at 4 questions", "line 1, item 1"),

@@ -157,9 +157,9 @@ def cause(domain_class: type, plans: Plans, here: Played | None = None) -> str:
     if not (first and again) or first.differs(again):
         return ""  # it fails, or it is random: another check says so
     rewards = {one.episodes[0].reward for one in (first, *filter(None, others))}
-    if here and not here.episodes[0].outputs:  # only the reward is asked about
-        if rewards == {here.episodes[0].reward}:
-            return ""
+    only_reward = here and not here.episodes[0].outputs
+    if here and only_reward and rewards == {here.episodes[0].reward}:
+        return ""  # it is wrong in each of them
     for other in filter(None, others):
         if said := first.differs(other):
             return (

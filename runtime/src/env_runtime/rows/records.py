@@ -332,15 +332,23 @@ def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
     if len(lists) > 1 and all(isinstance(value, dict) for value in lists.values()):
         # Each record has a key, which may be its id.
         lists = {"": [{"id": key} | value for key, value in lists.items()]}
-    lists = {
-        name: items
-        for name, items in lists.items()
-        if isinstance(items, list) and isinstance((items or [{}])[0], dict)
-    }
+    inner = [value for value in lists.values() if isinstance(value, dict)]
+    lists = _of_objects(lists)
+    if (
+        not lists and len(inner) == 1
+    ):  # as in {"chapters": {"one": [...], "two": [...]}}
+        lists = _of_objects(inner[0])
     if len(lists) > 1 and all(map(split_named, lists)):
         return {
             split_named(name): _items(path, name, its) for name, its in lists.items()
         }
+    if len(lists) > 1:
+        asking = {n: its for n, its in lists.items() if ASKING & {*(its or [{}])[0]}}
+        lists = asking if len(asking) == 1 else lists
+    kinds = {frozenset(one) for items in lists.values() for one in items[:1]}
+    if len(kinds) == 1 and any(kinds):  # the same fields, as by chapter
+        parts = (_items(path, name, items) for name, items in lists.items())
+        return {"": chain.from_iterable(parts)}
     if len(lists) != 1:
         has = f"{len(lists)} lists ({', '.join(lists)})" if lists else "no list"
         raise RolloutError(
@@ -349,6 +357,18 @@ def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
         )
     [(name, items)] = lists.items()
     return {"": _items(path, name, items)}
+
+
+# Of several lists, the one with such a key has the questions.
+ASKING = {"question", "prompt", "problem"}
+
+
+def _of_objects(value: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: items
+        for name, items in value.items()
+        if isinstance(items, list) and isinstance((items or [{}])[0], dict)
+    }
 
 
 def _is_object(line: str) -> bool:
