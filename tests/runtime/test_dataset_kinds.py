@@ -514,6 +514,56 @@ RIGHT = {
         ((3, "A"), (4, "C"), (4, "70")),
         ((3, "B"),),
     ),
+    **{
+        f"options called {name}": Right(
+            rows(
+                6,
+                question=ask,
+                correct_answer=lambda n: ["jug", "pot", "mug"][n % 3],
+                **{name: lambda n: ["jug", "pot", "mug"]},
+            ),
+            ("A. jug", "grader: choice"),
+            ((0, "A"), (1, "pot"), (2, "C")),
+            ((0, "B"), (1, "jug")),
+        )
+        for name in ("answer_options", "answers", "alternatives", "responses")
+    },
+    "the option as the list has it": Right(
+        rows(
+            4,
+            question=ask,
+            options=lambda n: [{"text": t, "why": t} for t in ("jug", "pot", "mug")],
+            correct_answer=lambda n: {"text": ["jug", "mug"][n % 2], "why": "it is"},
+        ),
+        ("C. mug",),
+        ((0, "A"), (1, "mug")),
+        ((0, "C"),),
+    ),
+    "the column expected, beside an object with a target": Right(
+        rows(
+            4,
+            prompt=ask,
+            grader=lambda n: {"type": "lint", "target": f"10.1.0.{n}"},
+            expected=lambda n: f"ping -c 5 10.1.0.{n}",
+        ),
+        ("expected: expected (a column of that name)",),
+        ((1, "ping -c 5 10.1.0.1"),),
+        ((1, "10.1.0.1"),),
+    ),
+    "records by their ids, in an object": Right(
+        json.dumps(
+            {
+                "name": "cellar",
+                "data": {
+                    f"k{n}": {"question": ask(n), "answer": f"jug {n}"}
+                    for n in range(4)
+                },
+            }
+        ),
+        ("looked at 4 questions",),
+        ((1, "jug 1"),),
+        kind="json",
+    ),
     "lists by chapter, of the same fields": Right(
         json.dumps(
             {
@@ -1004,6 +1054,37 @@ ASKED = {
         "A jug,4,5,9,B\nA mug,6,7,8,A\n",
         "'4' does not look like a column's name",
         kind="csv",
+    ),
+    "truth of a text that asks something else": Asked(
+        rows(6, text=lambda n: f"How is jug {n} today?", label=lambda n: n % 2 == 0),
+        "label is true or false, and nothing says of what",
+        2,
+    ),
+    "questions of several kinds": Asked(
+        [
+            *rows(
+                3,
+                question_type=lambda n: "choice",
+                prompt=ask,
+                choices=lambda n: ["jug", "pot"],
+                answer=lambda n: n % 2,
+            ),
+            *rows(
+                3,
+                question_type=lambda n: "truth",
+                prompt=lambda n: f"Jug {n} is full.",
+                answer=lambda n: n % 2 == 0,
+            ),
+        ],
+        "question_type tells questions of several kinds, choice, truth",
+    ),
+    "an object of which one field is a topic": Asked(
+        rows(
+            4,
+            prompt=ask,
+            result=lambda n: {"severity": n, "category": "oil"},
+        ),
+        "result has objects with severity, category, and no question says so",
     ),
     "names and what is known of them": Asked(
         rows(

@@ -47,12 +47,13 @@ CONTEXTS = words(
 PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a question
 MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
-    "expected_answer reference_answer final_answer ideal answer answers answerkey answer_key correct_answer "
+    "expected_answer expected reference_answer final_answer ideal answer answers answerkey answer_key correct_answer "
     "correct_option correct_options correct_answers correct gold gold_label ground_truth target targets label_text label_name label "
     "final_decision cop answer_idx answer_index correct_index correct_choice correct_answer_num best_answer "
     "answers_spans possible_answers solution output response completion intent category summary "
     "highlights"
 )
+TOPICS = ("intent", "category")  # of questions, if there is another answer
 # Words in names of columns that have an answer
 ANSWERS = {*"_".join(EXPECTED).split("_")} | {
     *words("result results reply key value word term number stars rating score")
@@ -62,8 +63,11 @@ INDEXES = words(
     "cop answer_idx answer_index correct_index correct_option correct_choice correct_answer_num"
 )
 OPTIONS = words(
-    "options choices endings candidates choice option answer_choices answers"
+    "options choices endings candidates choice option answer_choices answer_options answers "
+    "possible_answers alternatives variants responses"
 )
+# Of these, a list has options if another column names one of them.
+PERHAPS_OPTIONS = words("answers possible_answers alternatives variants responses")
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(
     r"(|op|opt|option|choice|ending|sol|ans|(?:mc_)?answer|alternative)_?([a-j]|\d)",
@@ -295,7 +299,7 @@ class Looked:
             name: [as_text(value) for value in self.values(Path(name))]
             for name in self.columns
             if folded(name) not in EXPECTED
-            and not words_in(name) & {*ABOUT, "gold"}
+            and not words_in(name) & {*ABOUT, "gold", "label"}
             and self.is_text(name)
             and name not in self.plan.lists
         }

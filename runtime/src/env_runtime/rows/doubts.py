@@ -38,6 +38,7 @@ from ..errors import RolloutError
 from ..notation import unstyled
 from .apart import (
     ASKED,
+    CLAIMS,
     LEFT_OUT,
     Column,
     Reason,
@@ -70,6 +71,7 @@ from .columns import (
     SENTENCE,
     SHORT,
     TESTS,
+    TOPICS,
     YES_NO,
     Looked,
     are_joined,
@@ -340,7 +342,8 @@ def a_question_in_an_object(looked: Asking) -> Doubt | None:
     return None
 
 
-SUBJECTS = words("name title topic concept")  # which a question may be about
+# Columns that a question may be about, or that ask
+SUBJECTS = words("intent name title topic concept")
 
 
 @at("no prompt")
@@ -558,7 +561,7 @@ def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | Non
         if words_in(name) & {*EXPECTED} - {*ABOUT}
         or (not words_in(name) & {*ABOUT} and is_texts(looked.first(name)))
     ]
-    if folded(topic) not in ("intent", "category") or not others:
+    if folded(topic) not in TOPICS or not others:
         return None
     return Doubt(
         f"the expected answer may be {topic}, such as {shown(looked.first(topic))!r}, or "
@@ -632,6 +635,28 @@ def answers_that_were_judged(
 
 
 @at("elsewhere")
+def kinds_of_questions(looked: Asking) -> Doubt | None:
+    """Questions of several kinds, each of which has columns and answers of its own."""
+    for name in looked.columns:
+        if not words_in(name) & {"type", "kind", "format"}:
+            continue
+        kinds: dict[str, list[Record]] = {}
+        for record in looked.records:
+            kinds.setdefault(text_of(record.get(name)), []).append(record)
+        shapes = {
+            frozenset(key for key in each[0] if not is_empty(each[0][key]))
+            for each in kinds.values()
+        }
+        said = {type(looked.plan.said(record)) for record in looked.records}
+        if 1 < len(kinds) <= LABELS and len(shapes) > 1 and len(said) > 1:
+            return Doubt(
+                f"{name} tells questions of several kinds, {', '.join(sorted(kinds))}, and their answers "
+                f"are not of one kind: keep the records of one"
+            )
+    return None
+
+
+@at("elsewhere")
 def answers_elsewhere(looked: Asking) -> Doubt | None:
     """Some records have their answer in another column."""
     plan, its = looked.plan, looked.plan.expected
@@ -640,7 +665,8 @@ def answers_elsewhere(looked: Asking) -> Doubt | None:
         return None
     for name in looked.columns:
         path = looked.path(name)
-        named = folded(name) in EXPECTED and not plan.became(name)
+        named = folded(name) in EXPECTED and folded(name) not in TOPICS
+        named = named and not plan.became(name)
         has = [path.of(r) for r in lacking if not is_empty(path.of(r))]
         if named and len(has) > 0.5 * len(lacking):
             return Doubt(
@@ -1078,8 +1104,28 @@ def a_number_of_two_texts(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 
 @at("booleans")
-def a_boolean_of_two_texts(looked: Asking) -> Doubt | None:
+def a_boolean_of_two_texts(
+    looked: Asking, asked: list[str], grader: str | None
+) -> Doubt | None:
     return _compared(looked, "true or false")
+
+
+@at("booleans")
+def a_boolean_that_nothing_asks_for(
+    looked: Asking, asked: list[str], grader: str | None
+) -> Doubt | None:
+    """A claim may be true. What is true of another text has to be said."""
+    told = share(asked, lambda text: re.search(r"(?i)\b(?:true|yes)\b", text)) >= 0.5
+    is_read = _asks_nothing(looked) or folded(looked.main) in TEXTS
+    if grader or told or looked.asked_for or not is_read:
+        return None
+    if folded(looked.main) in CLAIMS:
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} is true or false, and nothing says of what: say it in the "
+        "prompt, as in the first command. The second is for prompts that do",
+        (*looked.ways("Is it ...? Answer yes or no."), {"grader": "choice"}),
+    )
 
 
 # ---------------------------------------------------------------------- objects, labels, texts
@@ -1183,7 +1229,7 @@ def statements(looked: Asking, golds: list[Any]) -> Doubt | None:
         not ASKS.search(text) and (is_text or bool(_STATEMENT.fullmatch(text)))
         for text in texts
     ]
-    is_topic = folded(plan.expected.column) in ("intent", "category")
+    is_topic = folded(plan.expected.column) in TOPICS
     if is_topic and not any(map(ASKS.search, texts)):
         told = [True]
     if name in QUESTIONS or sum(told) <= 0.5 * len(told):

@@ -25,8 +25,10 @@ from .columns import (
     NO_ANSWER,
     OPTION,
     OPTIONS,
+    PERHAPS_OPTIONS,
     PLAIN,
     SENTENCE,
+    TOPICS,
     WRONG,
     YES_NO,
     are_calls,
@@ -77,7 +79,7 @@ class Golds(Asking):
             several = [len(options.of(record)) > 1 for record in asking]
             if sum(several) < 0.5 * len(several):
                 continue
-            if folded(column) == "answers" and not self._names_one(options):
+            if folded(column) in PERHAPS_OPTIONS and not self._names_one(options):
                 continue
             texts = [as_text(record.get(self.main)) for record in self.records]
             told = [
@@ -124,11 +126,14 @@ class Golds(Asking):
         return share(self.values(path), lambda value: ";" in value) > 0.5
 
     def _names_one(self, options: Options) -> bool:
-        """Whether another column has numbers or letters, as ReClor's label of `answers`."""
+        """Whether another column names one: by letter or number, as in ReClor, or its text."""
         found = filter(None, (self.named([name]) for name in EXPECTED))
         others = [Path(name) for name in found if name != options.paths[0].column]
+        golds = [record for record in self.records if len(options.of(record)) > 1]
         return any(
-            nearly_all_match(LETTER, map(as_text, self.values(p))) for p in others
+            nearly_all_match(LETTER, map(as_text, self.values(path)))
+            or share(golds, lambda r, p=path: p.of(r) in options.of(r)) >= FIT
+            for path in others
         )
 
     def _listed_in_prompt(self, golds: list[Any]) -> None:
@@ -201,9 +206,7 @@ class Golds(Asking):
         if plan.options and plan.options.kind in ("columns", "column"):
             used |= {path.column for path in plan.options.paths}
         columns = [name for name in self.columns if name not in used]
-        names = [
-            n for n in EXPECTED if not plan.answered or n not in ("intent", "category")
-        ]
+        names = [n for n in EXPECTED if not plan.answered or n not in TOPICS]
         found = [
             column for name in names for column in columns if folded(column) == name
         ]
@@ -216,8 +219,9 @@ class Golds(Asking):
             return plan.prompt, "the assistant's last message"
         for column in columns:
             value = self.first(column)
+            named = [n for n in EXPECTED if n not in TOPICS]
             if isinstance(value, Mapping) and (
-                key := next((n for n in EXPECTED if n in value), "")
+                key := next((n for n in named if n in value), "")
             ):
                 return f"{column}.{key}", "a part of that name"
         others = [
@@ -283,7 +287,7 @@ class Golds(Asking):
         if not golds:
             self.must_ask("no golds")
         if not self.native and share(golds, lambda g: isinstance(g, bool)) == 1.0:
-            self._choose_words()
+            self._choose_words(grader)
             golds = self.golds()
         if not self.native and grader in (None, "", "choice"):
             self._listed_in_prompt(golds)
@@ -343,13 +347,13 @@ class Golds(Asking):
         self.plan.nothing = tuple(sorted({*found, *never}))
         return [gold for gold in golds if gold not in self.plan.nothing]
 
-    def _choose_words(self) -> None:
+    def _choose_words(self, grader: str | None) -> None:
         """Call true and false as the question does."""
         plan = self.plan
         texts = [as_text(r.get(self.main)).casefold() for r in self.records]
         told = share(texts, lambda text: "true" in text and "false" in text) >= 0.5
         asked = share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
-        self.ask("booleans")
+        self.ask("booleans", [*map(plan.question, self.records)], grader)
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
         self.reasons.append(f"true and false are {' and '.join(plan.words)}")

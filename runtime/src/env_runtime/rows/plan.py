@@ -290,6 +290,8 @@ class Columns:
 
     def letter(self, record: Mapping[str, Any], gold: Any) -> Any:
         """The answer, or the letter of the option that it names."""
+        if isinstance(gold, Mapping):  # an option as its list has it
+            gold = next(iter(options_of([gold])), gold)
         if self.names is None or not self.options:
             return gold
         if not self.names:

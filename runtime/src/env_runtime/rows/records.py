@@ -337,7 +337,11 @@ def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
     if (
         not lists and len(inner) == 1
     ):  # as in {"chapters": {"one": [...], "two": [...]}}
-        lists = _of_objects(inner[0])
+        values = inner[0].values()
+        if len(values) > 1 and all(isinstance(value, dict) for value in values):
+            lists = {"": [{"id": key} | value for key, value in inner[0].items()]}
+        else:
+            lists = _of_objects(inner[0])
     if len(lists) > 1 and all(map(split_named, lists)):
         return {
             split_named(name): _items(path, name, its) for name, its in lists.items()
