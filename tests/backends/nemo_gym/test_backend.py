@@ -63,7 +63,7 @@ def test_an_older_nemo_gym_is_one_clear_line(monkeypatch):
         str(EnvironmentClass.refuse_to_serve()),
         EnvironmentClass.notice(),
     ):
-        assert "nemo-gym 0.7 is needed" in text
+        assert "install nemo-gym 0.7" in text
         assert "Python 3.13.14" in text
     episode = EnvironmentClass({})
     with pytest.raises(RuntimeError, match=r"nemo-gym 0\.7 is needed"):
