@@ -528,6 +528,26 @@ RIGHT = {
         )
         for name in ("answer_options", "answers", "alternatives", "responses")
     },
+    "numbers of two types, of two kinds of questions": Right(
+        [
+            *rows(
+                3,
+                type=lambda n: "shelf",
+                question=ask,
+                hint=lambda n: "look up",
+                answer=lambda n: n + 0.5,
+            ),
+            *rows(
+                3,
+                type=lambda n: "floor",
+                question=lambda n: ask(n + 10),
+                answer=lambda n: n + 7,
+            ),
+        ],
+        ("grader: number",),
+        ((0, "0.5"), (3, "7")),
+        ((0, "1"),),
+    ),
     "the option as the list has it": Right(
         rows(
             4,
@@ -1230,7 +1250,7 @@ ASKED = {
             answer=lambda n: f"jug {n}",
             human_verdict=lambda n: ["correct", "wrong"][n % 2],
         ),
-        "human_verdict says which answers are right, correct or wrong, so answer is no gold",
+        "human_verdict says which answers are right, correct or wrong, so answer cannot be",
         1,
     ),
     "sounds": Asked(

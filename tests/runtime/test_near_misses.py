@@ -353,7 +353,7 @@ class Acts(Payments):
 
 
 def test_the_oracle_with_another_last_call_knows_the_solution(look):
-    """Two of the three actions are the oracle's: that is no policy without a solution."""
+    """Two of the three actions are the oracle's, so that policy knows most of the solution."""
     rows = asking(
         *({"acts": [f"lift {n}", f"turn {n}", f"drop {n}"]} for n in range(8))
     )

@@ -5,26 +5,23 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..episode.samples import choices_of, sample_arguments
-from ..episode.types import REPLY, Calls
+from ..episode.types import REPLY, Calls, Solution
 from ..evaluation.rows import row_name
 from ..project import of_class
 from .attempts import DIFFERENT, FlawCheck
 
 FEWEST_CALLS, MOST_CALLS = 10, 60
-USUAL, CHOICES, MOST_VALUES = (
-    3,
-    6,
-    12,
-)  # calls, and values of an argument, that are tried
+USUAL = 3  # so many of the calls that solutions make most often are tried
+CHOICES, MOST_VALUES = 6, 12  # values of an argument: each many times, and in turn
 LONGEST = 3  # so many of the longest solutions are played in other rows
-# What may end an episode, or tell what to do, as games in text have it
+# In games of text these words end an episode, or tell what to do.
 ENDINGS = ["help", "hint", "quit", "yes", "exit"]
 
 Call = tuple[str, dict[str, Any]]
 
 
 class Fixed(NamedTuple):
-    """What such a policy does."""
+    """The calls and the answer of such a policy."""
 
     did: str  # for messages: "always ..."
     calls: Calls
@@ -65,7 +62,7 @@ def routines(check: FlawCheck, numbers: list[int]) -> Iterator[Fixed]:
         if 1 < len(some) <= MOST_VALUES:
             calls = [some[n % len(some)] for n in range(count)]
             yield Fixed(f"calls {tool} with each `{name}` in turn", calls)
-    yield from _of_others(check, numbers)
+    yield from _of_others(check, solutions)
     if check.declared.replies and check.writes:
         said = [(REPLY, {"answer": word}) for word in ENDINGS]
         yield Fixed(f"says {', '.join(ENDINGS)}", said)
@@ -88,9 +85,9 @@ def _values(check: FlawCheck, made: Calls) -> dict[tuple[str, str], list[Call]]:
     return {place: [*calls.values()] for place, calls in found.items()}
 
 
-def _of_others(check: FlawCheck, numbers: list[int]) -> Iterator[Fixed]:
+def _of_others(check: FlawCheck, solutions: dict[int, Solution]) -> Iterator[Fixed]:
     """The solutions of some rows, alone and one after the other."""
-    solutions = {number: check.oracle(check.rows[number]) for number in numbers}
+    numbers = [*solutions]
     some = sorted(numbers, key=lambda number: -len(solutions[number].calls))[:LONGEST]
     for number in some:
         if solutions[number].calls:

@@ -45,7 +45,7 @@ async def told(check: FlawCheck, turns: asyncio.Semaphore) -> str:
 
 
 def _values(calls: Calls) -> re.Pattern[str] | None:
-    """What finds the values of several calls, one after the other; None for too few."""
+    """A pattern that finds the values of several calls, one after the other; None for too few."""
     texts = [str(value) for _, sent in calls for value in sent.values()]
     if len(texts) < FEWEST or len({*texts}) < 2:
         return None

@@ -62,7 +62,7 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=300)
 def _drawn(draw: Callable[..., Image.Image], *arguments: Any) -> Image.Image:
-    """What a function draws, in the colors of the palette.
+    """Return what a function draws, in the colors of the palette.
 
     It is kept: episodes of a task show most of it again.
     """

@@ -66,7 +66,7 @@ OPTIONS = words(
     "options choices endings candidates choice option answer_choices answer_options answers "
     "possible_answers alternatives variants responses"
 )
-# Of these, a list has options if another column names one of them.
+# A list in one of these columns has options if another column names one of them.
 PERHAPS_OPTIONS = words("answers possible_answers alternatives variants responses")
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(

@@ -251,7 +251,7 @@ def replies_that_were_rated(looked: Asking) -> Doubt | None:
     if last.get("role", last.get("from")) not in ("assistant", "gpt"):
         return None
     return Doubt(
-        f"{label} says whether the last message was liked, and is no answer to the messages: take "
+        f"{label} says whether the last message was liked, so it is not an expected answer: take "
         "a dataset with expected answers"
     )
 
@@ -599,7 +599,7 @@ def two_answers(looked: Asking, found: list[str], columns: list[str]) -> Doubt |
     return None
 
 
-# What a column says of answers, and words of its name
+# A column of verdicts has values of both kinds, and one of these words in its name.
 RIGHT = {*words("correct right true yes pass passed good accurate valid 1")}
 WRONG_ONE = re.compile(
     r"(?:in|un)(?:correct|accurate|valid)|(?:wrong|false|no|fail|bad|0).*"
@@ -627,7 +627,7 @@ def answers_that_were_judged(
             f"{plan.prompt}\n\n{title(answer)}: {{{answer}}}\n\nIs that right? Answer "
         )
         return Doubt(
-            f"{name} says which answers are right, {' or '.join(sorted(said))}, so {answer} is no gold: "
+            f"{name} says which answers are right, {' or '.join(sorted(said))}, so {answer} cannot be the expected answer: "
             "this command asks for what it says. Or keep only the records with right answers",
             ({"prompt": f"{asked}{' or '.join(sorted(said))}.", "expected": name},),
         )
@@ -647,11 +647,14 @@ def kinds_of_questions(looked: Asking) -> Doubt | None:
             frozenset(key for key in each[0] if not is_empty(each[0][key]))
             for each in kinds.values()
         }
-        said = {type(looked.plan.said(record)) for record in looked.records}
+        answers = [looked.plan.said(record) for record in looked.records]
+        # 2 and 2.5 are of one kind, and a hidden answer says nothing.
+        types = {type(each) for each in answers if not is_empty(each)}
+        said = {float if each is int else each for each in types}
         if 1 < len(kinds) <= LABELS and len(shapes) > 1 and len(said) > 1:
             return Doubt(
                 f"{name} tells questions of several kinds, {', '.join(sorted(kinds))}, and their answers "
-                f"are not of one kind: keep the records of one"
+                "differ in type: keep the records of one kind"
             )
     return None
 

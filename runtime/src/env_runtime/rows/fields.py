@@ -318,7 +318,7 @@ def lettered(gold: Any, question: str) -> Any:
     return [*golds, *more] if more else gold
 
 
-# What parts a text that lists several; a comma may also be in a name
+# These characters separate the parts of a text. A comma may also be in a name.
 _PARTS = re.compile(r"\s*[;|]\s*")
 
 
@@ -342,7 +342,7 @@ def filled_of(value: Mapping[str, Any]) -> Any:
     return next((text for text in texts if not is_empty(text)), None)
 
 
-# Of DROP's answers
+# DROP's answers have these fields, of which one is not empty.
 ONE_OF_PARTS = ("spans", "number", "date")
 
 
