@@ -31,6 +31,8 @@ def rows(prompt, count=8):
 class Base:
     """Guess the city of the task."""
 
+    blocking = False  # the search needs half the time without a thread for each episode
+
     def __init__(self, task: dict[str, Any]) -> None:
         self.task, self.said = task, ""
 
@@ -73,6 +75,8 @@ class AnyTry(Base):
 
 
 class Answers:
+    blocking = False
+
     def __init__(self, task: dict[str, Any]) -> None:
         self.task = task
 
@@ -1763,6 +1767,7 @@ def test_a_search_without_time_says_so(look):
 class Slow(Base):
     """A tool that may take long."""
 
+    blocking = True
     tool_seconds: ClassVar = {"guess": 600}
     answered = threading.Event()
 
@@ -1785,6 +1790,7 @@ def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
 class StuckGrade(Base):
     """A grade that does not end for one word."""
 
+    blocking = True
     goes_on = threading.Event()
 
     def reward(self) -> float:
@@ -1803,6 +1809,8 @@ def test_a_grade_that_does_not_end_is_named_with_its_argument(look, monkeypatch)
 
 
 class SlowGrade(Base):
+    blocking = True
+
     def reward(self) -> float:
         time.sleep(0.08)
         return super().reward()

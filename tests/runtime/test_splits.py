@@ -24,6 +24,8 @@ CITIES = ["quito", "lima", "oslo", "cairo", "delhi", "seoul", "rome", "bern"]
 class Cities:
     """Name the city of the task."""
 
+    blocking = False
+
     def __init__(self, task: dict[str, Any]) -> None:
         self.city = task["city"]
 
