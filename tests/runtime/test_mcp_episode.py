@@ -33,8 +33,8 @@ SERVER = Path(__file__).parents[1] / "notes_server.py"
 class Notes(McpEpisode):
     command = f"python {SERVER}"
     env: ClassVar = {"NOTES": "{folder}"}
-    start_seconds = 20
-    call_seconds = 10
+    start_seconds = 120
+    call_seconds = 60
 
 
 class Plain(Notes):

@@ -58,8 +58,8 @@ lines.on("line", (line) => {
 
 
 class Own(McpEpisode):
-    start_seconds: ClassVar = 20
-    call_seconds: ClassVar = 10
+    start_seconds: ClassVar = 120
+    call_seconds: ClassVar = 60
 
 
 @pytest.fixture(params=["bubblewrap", "none"], autouse=True)
