@@ -2162,10 +2162,28 @@ ASKED = {
         0,
         ("--prompt", "{town}", "--expected", "seat"),
     ),
+    "labels of texts": Asked(
+        rows(
+            20,
+            tweet=lambda n: f"I found jug {n} at last!",
+            label=lambda n: ["joy", "anger"][n % 2],
+        ),
+        "label is one of anger, joy, and no prompt asks for these",
+        2,
+    ),
+    "whether to answer": Asked(
+        rows(
+            20,
+            question=ask,
+            expected_behavior=lambda n: ["answer", "refuse"][n % 2],
+        ),
+        "expected_behavior is one of answer, refuse, and no prompt asks for these",
+        2,
+    ),
     "a circle and a cross": Asked(
         rows(20, question=lambda n: f"Jug {n} is full.", answer=lambda n: "○×"[n % 2]),
-        "answer is × or ○, and nothing says what they mean",
-        0,
+        "answer is one of ×, ○, and no prompt asks for these",
+        2,
     ),
     "yes or no in a sentence": Asked(
         rows(
@@ -2382,7 +2400,7 @@ ASKED = {
     ),
     "kinds of questions": Asked(
         rows(20, text=ask, label=lambda n: ["chitchat", "support"][n % 2]),
-        "the prompts ask something, such as 'What stands on shelf 0?', and label is chitchat or support",
+        "label is one of chitchat, support, and no prompt asks for these",
         2,
     ),
     "an explanation of many words in a column of one letter": Asked(
@@ -2434,7 +2452,7 @@ ASKED = {
     ),
     "phases of what is asked": Asked(
         rows(20, text=ask, decision_phase=lambda n: ["choice", "research"][n % 2]),
-        "the prompts ask something, such as 'What stands on shelf 0?', and decision_phase is choice or research",
+        "decision_phase is one of choice, research, and no prompt asks for these",
         2,
     ),
     "lines of a context": Asked(
@@ -2453,6 +2471,16 @@ ASKED = {
             6,
             text=lambda n: (
                 f"{JUGS} Who would look there on day {n}? {BARN} {JUGS} {BARN}"
+            ),
+            answer=lambda n: ["yes", "no"][n % 2],
+        ),
+        "answer is yes or no, and no column asks the question",
+    ),
+    "yes or no to a text whose writer asks for advice": Asked(
+        rows(
+            6,
+            text=lambda n: (
+                f"{JUGS} {BARN} {JUGS} {BARN} I lost jug {n}. What can I do?"
             ),
             answer=lambda n: ["yes", "no"][n % 2],
         ),

@@ -51,6 +51,7 @@ from .apart import (
     has_a_name_that_tells_nothing,
     has_long_objects,
     has_no_place_in_a_template,
+    is_labeled,
     names_files_of_some,
     reason_of,
 )
@@ -1718,26 +1719,6 @@ def one_or_the_other(looked: Asking, golds: list[Any]) -> Doubt | None:
     )
 
 
-@at("texts")
-@at("labels")
-def marks_that_nothing_explains(looked: Asking, golds: list[Any]) -> Doubt | None:
-    """Golds are marks such as a circle and a cross."""
-    marks = sorted({*map(str, looked.golds())})
-    if len(marks) != 2 or any(re.search(r"[^\W_]", mark) for mark in marks):
-        return None
-    asked = map(looked.plan.question, looked.records)
-    if (
-        looked.says_what_to_do
-        or share(asked, lambda text: all(mark in text for mark in marks)) >= FIT
-    ):
-        return None
-    meant = " or ".join(f"{mark} for ..." for mark in marks)
-    return Doubt(
-        f"{looked.plan.expected.column} is {' or '.join(marks)}, and nothing says what they mean: say it "
-        f"with --prompt '{looked.template()} Answer {meant}.'"
-    )
-
-
 IMPOSSIBLE = ("is_impossible", "impossible", "unanswerable", "is_unanswerable")
 
 
@@ -1772,25 +1753,6 @@ def addresses(looked: Asking, golds: list[Any]) -> Doubt | None:
     )
 
 
-@at("texts")
-@at("labels")
-def topics_of_questions(looked: Asking, labels: list[str]) -> Doubt | None:
-    """The topic of a question is the only column that may be its answer."""
-    column = looked.plan.expected.column
-    if folded(column) not in TOPICS or looked.says_what_to_do or looked.native:
-        return None
-    texts = [as_text(record.get(looked.main)) for record in looked.records]
-    if share(texts, lambda text: "?" in text or ASKS.match(text)) <= 0.5:
-        return None
-    if not (names := _named(looked.golds())):
-        return None
-    return Doubt(
-        f"the prompts ask something, such as {shown(texts[0])!r}, and {column} only names their topic: no column has "
-        "an expected answer. This command asks for the topic",
-        tuple(looked.ways(f"What is it about? Answer {names}.")),
-    )
-
-
 @at("labels")
 def yes_or_no_to_nothing(looked: Asking, labels: list[str]) -> Doubt | None:
     is_yes_or_no = {"yes", "no"} <= {label.casefold() for label in labels}
@@ -1811,17 +1773,18 @@ def yes_or_no_to_nothing(looked: Asking, labels: list[str]) -> Doubt | None:
     )
 
 
-def _ends_with_a_question(text: str) -> bool:
-    """Whether a text asks. One in the middle of a long text is of somebody in a story."""
-    if count_of_words(text) <= 2 * LONG:
-        return re.search("[?？؟]", text) is not None
-    return re.search(r"[?？؟]\W*$", text) is not None
-
-
 # A question to which neither yes nor no is an answer
 _OPEN = re.compile(
     r"(?:^|[.!?]\s+)(?:what|who|whom|whose|where|when|why|how|which)\b[^.!?]*\?\W*$"
 )
+
+
+def _ends_with_a_question(text: str) -> bool:
+    """Whether a text asks. One in the middle of a long text is of somebody in a story."""
+    if count_of_words(text) <= 2 * LONG:
+        return re.search("[?？؟]", text) is not None
+    is_open = _OPEN.search(text.casefold()) is not None
+    return re.search(r"[?？؟]\W*$", text) is not None and not is_open
 
 
 @at("labels")
@@ -1915,35 +1878,70 @@ def statements(looked: Asking, golds: list[Any]) -> Doubt | None:
     )
 
 
+# Words in names of columns that answer the question beside them, and that say what kind it is
+ANSWER_TO = {
+    *words(
+        "answer answers ans ideal solution output response completion word target gold"
+    )
+}
+KINDS = {*words("category intent type kind phase stage behavior topic")}
+# Labels of two texts, which need no question
+ENTAILS = {
+    *words("entailment neutral contradiction not_entailment entails contradicts")
+}
+
+
 @at("texts")
+@at("labels")
 def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | None:
-    """Texts are there again and again, and the prompts do not ask for one of them."""
-    plan = looked.plan
-    labels = sorted({*map(str, golds)})
-    if not (names := _named(golds)):
+    """Golds are there again and again, and no prompt asks for one of them."""
+    plan, column = looked.plan, looked.plan.expected.column
+    labels = sorted({*map(str, looked.golds())})
+    lower = {label.casefold() for label in labels}
+    if looked.says_what_to_do or looked.native or plan.is_chat or plan.images:
         return None
-    if not (_asks_nothing(looked) or _are_opposites(labels)):
+    if not (names := _named(looked.golds())) or lower in PLAIN or lower <= ENTAILS:
         return None
+    asked = [as_text(record.get(looked.main)) for record in looked.records]
+    asks = share(asked, lambda text: _QUESTION.search(text) or ASKS.match(text)) > 0.5
     texts = [*map(plan.question, looked.records)]
     if all(share(texts, lambda text, one=one: one in text) >= FIT for one in labels):
         return None
+    is_question = folded(looked.main) in QUESTIONS
+    said = words_in(column)
+    answers = said & ANSWER_TO or {"question", "problem", "stem"} & words_in(
+        looked.main
+    )
+    unclear = said & KINDS or _tell_nothing(labels)
+    if (asks or is_question) and answers and not unclear:
+        return None
+    if any(reason.holds is is_labeled for reason in looked.apart().values()):
+        return None  # the label may be about that column, which is asked about next
+    if asks and folded(column) in TOPICS:
+        return Doubt(
+            f"the prompts ask something, such as {shown(asked[0])!r}, and {column} only names their topic: no column has "
+            "an expected answer. This command asks for the topic",
+            tuple(looked.ways(f"What is it about? Answer {names}.")),
+        )
     few = ", ".join(labels[:LABELS]) + ", ..." * (len(labels) > LABELS)
     return Doubt(
-        f"{plan.expected.column} is one of {few}, and no prompt asks for these: say "
+        f"{column} is one of {few}, and no prompt asks for these: say "
         "what they mean, as in the first command. The second is for prompts that do",
-        (*looked.ways(f"Answer {names}."), {"grader": "text"}),
+        (
+            *looked.ways(f"Answer {names}."),
+            {"grader": "choice" if len(labels) <= LABELS else "text"},
+        ),
     )
 
 
-def _are_opposites(labels: list[str]) -> bool:
-    """Whether one of two labels says that the other does not hold, as `irrelevant`."""
+def _tell_nothing(labels: list[str]) -> bool:
+    """Whether two labels are marks, or one denies the other, as `irrelevant` does."""
     if len(labels) != 2:
         return False
     plain, other = sorted(map(str.casefold, labels), key=len)
-    return (
-        re.fullmatch(rf"(?:i[rnml]|un|non|not|dis)[-_ ]?{re.escape(plain)}", other)
-        is not None
-    )
+    denies = rf"(?:i[rnml]|un|non|not|dis)[-_ ]?{re.escape(plain)}"
+    marks = not any(re.search(r"[^\W_]", label) for label in labels)
+    return marks or re.fullmatch(denies, other) is not None
 
 
 @at("labels")
@@ -1961,29 +1959,6 @@ def continuations(looked: Asking, golds: list[Any]) -> Doubt | None:
     return Doubt(
         f"{looked.plan.expected.column} goes on where the prompt breaks off, such as {shown(golds[0])!r}, and "
         f"nothing says so: say it with --prompt '{looked.template()} ... Which words come next?'"
-    )
-
-
-@at("labels")
-def labels_of_questions(looked: Asking, labels: list[str]) -> Doubt | None:
-    """The texts are questions themselves, and the labels say of which kind."""
-    plan = looked.plan
-    kinds = {*CLASSES, "type", "kind", "phase", "stage"}
-    if not words_in(plan.expected.column) & kinds or looked.says_what_to_do:
-        return None
-    if {"question", "problem", "stem"} & words_in(looked.main):  # it is to be answered
-        return None
-    plain = {label.casefold() for label in labels} in PLAIN
-    if plain or plan.is_chat or looked.native or not (names := _named(looked.golds())):
-        return None
-    texts = [as_text(record.get(looked.main)) for record in looked.records]
-    named = share(texts, lambda text: any(label in text for label in labels))
-    if named >= 0.1 or share(texts, lambda text: "?" in text) <= 0.5:
-        return None
-    return Doubt(
-        f"the prompts ask something, such as {shown(texts[0])!r}, and {plan.expected.column} is {names}: say what these "
-        "mean, as in the first command. The second is for prompts that do",
-        (*looked.ways(f"Is that ...? Answer {names}."), {"grader": "choice"}),
     )
 
 
