@@ -1125,6 +1125,50 @@ RIGHT = {
         ("Premises: {premises}",),
         ((1, "yes"),),
     ),
+    "numbered options in the question, of which one is the answer": Right(
+        rows(
+            8,
+            question=lambda n: f"{ask(n)}\n(0)jug {n}\n(1)pot {n}\n(2)mug {n}\nAnswer:",
+            answer=lambda n: f"({n % 3}){['jug', 'pot', 'mug'][n % 3]} {n}",
+        ),
+        ("8 questions list options, and the letter earns, too",),
+        ((1, "1"), (1, "(1)"), (1, "pot 1"), (1, "(1)pot 1")),
+        ((1, "2"), (1, "mug 1")),
+    ),
+    "the answer again under another name": Right(
+        rows(
+            8,
+            question=ask,
+            result=lambda n: f"a jug of oil for {n} crowns",
+            answer=lambda n: f"a jug of oil for {n} crowns",
+        ),
+        ("the answer again: result",),
+        ((1, "a jug of oil for 1 crowns"),),
+        unsaid=("Result: ",),
+    ),
+    "objects that say whether each is right": Right(
+        rows(
+            8,
+            question=ask,
+            claims=lambda n: [{"claim": f"{JUGS} {BARN}", "answer": f"jug {n}"}],
+            answer=lambda n: f"jug {n}",
+        ),
+        ("about the answer: claims",),
+        ((1, "jug 1"),),
+    ),
+    "a prompt that says what to do beside the question": Right(
+        rows(
+            8,
+            question=lambda n: f"Solvent: oil; reagent: salt {n}. Solvent ratio:",
+            prompt=lambda n: [
+                "You are a cook. Name the ratio that keeps longest.",
+                "You are a chemist. Name the ratio that yields most.",
+            ][n % 2],
+            answer=lambda n: f"jug {n}",
+        ),
+        ("Prompt: You are a cook. Name the ratio",),
+        ((1, "jug 1"),),
+    ),
 }
 
 
@@ -1236,7 +1280,7 @@ ASKED = {
         "look like keys and not like names: each is in few of 3 records",
     ),
     "the question again among what may be the answer": Asked(
-        rows(6, question=ask, prompt=ask, told=lambda n: f"jug {n}", by=lambda n: "Bo"),
+        rows(6, question=ask, prompt=ask, told=lambda n: f"jug {n}", by=lambda n: f"Bo {n}"),
         "which column is the expected answer is not clear",
         2,
     ),
@@ -1612,7 +1656,7 @@ ASKED = {
             label=lambda n: ["oil", "salt"][n > 1],
         ),
         "label is one of oil, salt, and no prompt asks for these",
-        2,
+        1,
     ),
     "labels of few records, once each": Asked(
         rows(
@@ -1625,7 +1669,7 @@ ASKED = {
     "numbers of classes, of few records": Asked(
         rows(3, text=lambda n: f"Jug {n} leaks.", label=lambda n: 2 + (n > 1)),
         "label is one of 2, 3, and nothing says what they mean",
-        2,
+        1,
     ),
     "labels that are joined": Asked(
         rows(
@@ -2019,7 +2063,7 @@ ASKED = {
             label=lambda n: "cen"[n % 3],
         ),
         "label is one of c, e, n, and nothing says what they mean",
-        2,
+        1,
     ),
     "names of numbers": Asked(
         rows(
@@ -2169,7 +2213,7 @@ ASKED = {
             label=lambda n: ["joy", "anger"][n % 2],
         ),
         "label is one of anger, joy, and no prompt asks for these",
-        2,
+        1,
     ),
     "whether to answer": Asked(
         rows(
@@ -2183,7 +2227,7 @@ ASKED = {
     "a circle and a cross": Asked(
         rows(20, question=lambda n: f"Jug {n} is full.", answer=lambda n: "○×"[n % 2]),
         "answer is one of ×, ○, and no prompt asks for these",
-        2,
+        1,
     ),
     "yes or no in a sentence": Asked(
         rows(
@@ -2216,7 +2260,7 @@ ASKED = {
     ),
     "addresses": Asked(
         rows(6, question=ask, answer=lambda n: f"http://example.org/jugs/{n}"),
-        "answer has addresses, such as http://example.org/jugs/0",
+        "answer has addresses, such as 'http://example.org/jugs/0'",
         1,
     ),
     "numbers with many places": Asked(
@@ -2307,7 +2351,7 @@ ASKED = {
             label=lambda n: n % 3,
         ),
         "--prompt 'Query: {query}\n\nTitle: {title} Answer 0 for ...",
-        2,
+        1,
     ),
     "signs without letters": Asked(
         rows(9, question=ask, answer=lambda n: "🦉🐻🦊🐌🐢"[n % 5] + "🌊🧊"[n % 2]),
@@ -2417,7 +2461,7 @@ ASKED = {
     "marks of a text that asks nothing": Asked(
         rows(8, sentence=lambda n: f"Jug {n} is full.", label=lambda n: n % 2),
         "Is it ...? Answer 0 for no, 1 for yes.",
-        2,
+        1,
     ),
     "an explanation that some records have": Asked(
         rows(
@@ -2533,6 +2577,61 @@ ASKED = {
         ),
         "which column is the prompt is not clear",
         3,
+    ),
+    "settings beside the questions": Asked(
+        rows(
+            6,
+            question=ask,
+            phase=lambda n: "one",
+            temperature=lambda n: 0.5,
+            said=lambda n: f"a jug {n}",
+        ),
+        "which column is the expected answer is not clear",
+        1,
+    ),
+    "one answer for all": Asked(
+        rows(
+            12,
+            text=lambda n: f"How many jugs are on shelf {n}?",
+            category=lambda n: "misc",
+        ),
+        "all 12 answers of category are 'misc'",
+        1,
+    ),
+    "files that have the answers": Asked(
+        rows(
+            6,
+            pregunta=lambda n: f"¿Qué hay en el estante {n}?",
+            archivo_esperado=lambda n: f"estante_{n}.pdf",
+        ),
+        "archivo_esperado has names of files, such as 'estante_0.pdf'",
+        1,
+        ("--expected", "archivo_esperado"),
+    ),
+    "ids of documents that have the answers": Asked(
+        rows(6, query=ask, expected_doc_ids=lambda n: [f"shelf_{n}"]),
+        "expected_doc_ids has ids, such as 'shelf_0'",
+        1,
+    ),
+    "numbers of the questions": Asked(
+        rows(6, questionText=ask, questionNumber=lambda n: n + 1),
+        "questionNumber counts the records, from 1 to 6",
+    ),
+    "kinds of questions about a scenario": Asked(
+        rows(
+            6,
+            scenario=lambda n: f"{JUGS} Ann opens jug {n}.",
+            kind_of_question=lambda n: ["action", "answer"][n % 2],
+            choices=lambda n: [f"wait {n}", f"go {n}"],
+            label=lambda n: f"go {n}",
+        ),
+        "which column is the prompt is not clear",
+        1,
+    ),
+    "rows of NeMo Gym that ask for no form": Asked(
+        native("", expected_answer="Bo"),
+        "4 of 4 prompts do not ask for \\boxed{}, which the grader text reads",
+        1,
     ),
     "a name of a column that is also a label": Asked(
         rows(
@@ -2801,3 +2900,17 @@ def test_an_answer_in_several_lines_of_csv_stays_one(written):
         table.writerow(["question", "answer"])
         table.writerows([[f"{ask(n)}\nSay it.", f"jug {n}"] for n in range(5)])
     assert "looked at 5 questions" in written("../data.csv")
+
+
+def test_the_first_command_leaves_out_what_tells_the_answer(written):
+    """A command that is copied as it is must not make rows that hold their answers."""
+    notes = rows(
+        6,
+        question=ask,
+        notes=lambda n: f"Jug {n} stands there, as the miller says.",
+        answer=lambda n: f"Jug {n}",
+    )
+    printed = written(source_of(Asked(notes, "")))
+    assert "it holds the answer" in printed and "first command leaves it out" in printed
+    first, second = again(printed)
+    assert "notes" not in first[2] and "{notes}" in second[2]

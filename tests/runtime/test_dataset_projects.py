@@ -67,7 +67,11 @@ def chat():
 
 def choices():
     rows = ["question,A,B,C,D,answer"]
-    rows += [f"Which is {n}?,it is {n},x,y,z,A" for n in NUMBERS]
+    for n in NUMBERS:
+        first, second, answer = (f"it is {n}", "x", "A")
+        if n % 2:
+            first, second, answer = ("x", f"it is {n}", "B")
+        rows.append(f"Which is {n}?,{first},{second},y,z,{answer}")
     Path("../data.csv").write_text("\n".join(rows))
 
 
@@ -327,7 +331,9 @@ CASES = {
     ),
     "NeMo Gym's rows": (
         records(
-            responses_create_params=lambda n: {"input": question(n)},
+            responses_create_params=lambda n: {
+                "input": f"{question(n)} Use \\boxed{{}}."
+            },
             expected_answer=str,
         ),
         [],

@@ -149,7 +149,16 @@ def names_files_of_some(column: Column) -> bool:
 
 @because(LEFT_OUT, "the question again")
 def is_called_a_form_of_the_question(column: Column) -> bool:
-    return bool(column.words & AGAIN)
+    return bool(column.words & AGAIN) and not says_something_else(column)
+
+
+def says_something_else(column: Column) -> bool:
+    """Whether a `prompt` beside the question has other words, such as what to do."""
+    if column.folded != "prompt" or not (column.is_text and column.length >= PASSAGE):
+        return False
+    pairs = zip(column.texts, column.main, strict=True)
+    parts = [({*text.split()}, {*main.split()}) for text, main in pairs]
+    return share(parts, lambda two: 2 * len(two[0] & two[1]) < len(two[1])) > 0.5
 
 
 @because(LEFT_OUT, "a name that no template can have")
@@ -199,6 +208,17 @@ def has_objects_that_explain(column: Column) -> bool:
     return all(words_in(key) & {*EXPLAINS, "solution", "source"} for key in keys)
 
 
+@because(LEFT_OUT, "about the answer")
+def has_objects_with_the_answer(column: Column) -> bool:
+    """Objects, or lists of them, of which each says what the expected column says."""
+    expected = column.looked.plan.expected.column
+    lists = [v if isinstance(v, list) else [v] for v in column.values]
+    return all(
+        one and all(isinstance(each, Mapping) and expected in each for each in one)
+        for one in lists
+    )
+
+
 @because(LEFT_OUT, "a query that answers the question")
 def has_queries(column: Column) -> bool:
     return share(column.texts, SPARQL.match) > 0.5
@@ -222,6 +242,15 @@ def has_long_objects(column: Column) -> bool:
 @because(LEFT_OUT, "no text")
 def is_no_text(column: Column) -> bool:
     return not column.is_context and not column.is_text
+
+
+@because(LEFT_OUT, "the answer again")
+def is_the_answer(column: Column) -> bool:
+    """The expected answer under another name."""
+    said = column.looked.plan.said
+    pairs = zip(column.records, column.texts, strict=True)
+    same = [text.strip() == as_text(said(r)).strip() for r, text in pairs]
+    return len(column.records) >= FEWEST and sum(same) >= FIT * len(same)
 
 
 @because(LEFT_OUT, "the question again")
@@ -347,3 +376,14 @@ def _said(looked: Looked, record: Record) -> list[str]:
             gold = options[Choice(letter, options).index]
     golds = gold if isinstance(gold, list) else [gold]
     return [text for each in golds if (text := as_text(each).strip().casefold())]
+
+
+# Reasons for which a column may tell the answer
+TELLS = {
+    is_code_that_nobody_asks_about,
+    is_a_card_that_holds_the_answer,
+    is_the_question_as_a_statement,
+    has_equations,
+    decides_the_answer,
+    holds_the_answer,
+}

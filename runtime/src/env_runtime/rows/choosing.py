@@ -22,6 +22,7 @@ from .columns import (
     DIFFICULTY,
     EXPECTED,
     EXPLAINS,
+    FEWEST,
     IMAGE,
     IMAGES,
     LABELS,
@@ -135,9 +136,9 @@ class Chooser(Golds):
                 f"{len(without)} of {len(asked)} prompts do not ask for \\boxed{{}}"
             )
         other = next((found for text in without if (found := FORM.search(text))), None)
-        if other and len(without) == len(asked):
+        self.never_boxed = len(without) == len(asked)
+        if other and self.never_boxed:
             self.form += f", but for {shown(other[0])!r}"
-            self.asks_otherwise = True
 
     def without_gold(self) -> Columns:
         """The plan for a dataset that wants a grade of its own: all columns are the task."""
@@ -229,7 +230,7 @@ class Chooser(Golds):
                 n
                 for n in self.columns
                 if folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT)
-                and not words_in(n) & ({*TOLD} - ANSWERS)
+                and not words_in(n) & ({*TOLD} - ANSWERS | {"type", "kind"})
                 and self.is_text(n)
                 and not Column(self, n).is_difficulty
                 and not has_queries(Column(self, n))
@@ -405,6 +406,8 @@ class Chooser(Golds):
             lacking += reason == f"without {plan.expected.column}" and asks
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
         self._note_same(said)
+        if len(said) == 1 and made >= FEWEST and not (asked or self.native):
+            self.ask("same", *said.most_common(1)[0])
         if left_out and not made:
             reason, [place, *_] = next(iter(left_out.items()))
             why = f", which is {reason}" * (reason != MISFIT)

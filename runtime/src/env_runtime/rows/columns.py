@@ -196,8 +196,8 @@ class Looked:
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
         self.why_prompt = ""
-        # That prompts of NeMo Gym's rows ask for no box, and whether for another form
-        self.form, self.asks_otherwise = "", False
+        # That prompts of NeMo Gym's rows ask for no box, and whether all do so
+        self.form, self.never_boxed = "", False
 
     @property
     def columns(self) -> list[str]:

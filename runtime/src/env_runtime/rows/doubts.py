@@ -26,6 +26,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     as asked    the prompts that the user named
     parts       the records of which each holds several
     misfits     records do not fit the grader
+    same        all records have one answer
     incomplete  records lack the question or the answer
 """
 
@@ -44,6 +45,7 @@ from .apart import (
     CLAIMS,
     LEFT_OUT,
     LONG,
+    TELLS,
     WRITTEN,
     Column,
     Reason,
@@ -51,6 +53,7 @@ from .apart import (
     has_a_name_that_tells_nothing,
     has_long_objects,
     has_no_place_in_a_template,
+    has_one_value,
     is_labeled,
     names_files_of_some,
     reason_of,
@@ -138,6 +141,10 @@ PRINTED = re.compile(r"\{'.*'\}|\{\".*\"\}|\((?:'[^']*'|\"[^\"]*\"), .*\)", re.D
 NUMBERS = words("id pk index idx rank loss seed fold")
 TITLES = ("title", "headline")  # of texts that labels are about
 ASSISTANTS = ("assistant", "gpt", "agent", "bot", "model")  # roles of a policy
+
+
+# A text that asks, or breaks off where the answer is
+QUESTION = re.compile(r"[?？؟]|_{2,}|\.{3}\s*$|[:=]\s*$")
 
 
 class OwnGrade(RolloutError):
@@ -257,6 +264,28 @@ class Asking(Looked):
                 return name
         return ""
 
+    @property
+    def ask_something(self) -> bool:
+        """Whether more than half of the prompts are questions, or say what to do."""
+        asked = (as_text(record.get(self.main)) for record in self.records)
+        return share(asked, lambda t: QUESTION.search(t) or ASKS.match(t)) > 0.5
+
+    def said_in_the_prompt(
+        self, problem: str, ways: list[dict[str, str]], as_it_is: dict[str, str]
+    ) -> tuple[str, tuple[dict[str, str], ...]]:
+        """A problem that words in the prompt solve, and the commands.
+
+        `as_it_is` leaves a prompt alone, if it may say so already.
+        """
+        problem += ": say it in the prompt"
+        if not (self.ask_something or self.plan.is_chat):
+            return f"{problem}, as in this command", (*ways,)
+        if ways:
+            problem += ", as in the first command. The second is for prompts that do"
+        else:
+            problem += ". This command is for prompts that do"
+        return problem, (*ways, as_it_is)
+
     def ways(self, more: str) -> list[dict[str, str]]:
         """The command that says more in the prompt; none for messages."""
         return [] if self.plan.is_chat else [{"prompt": f"{self.labeled()} {more}"}]
@@ -290,8 +319,8 @@ def rows_for_another_verifier(looked: Asking, named: str) -> Doubt | None:
 
 @at("form")
 def another_form(looked: Asking) -> Doubt | None:
-    """The prompts of NeMo Gym's rows ask for another form than a box."""
-    if not looked.asks_otherwise:
+    """No prompt of NeMo Gym's rows asks for a box, or each asks for another form."""
+    if not looked.never_boxed:
         return None
     grader = looked.plan.grader
     return Doubt(
@@ -638,7 +667,10 @@ def a_column_that_may_belong(looked: Asking, apart: dict[str, Reason]) -> Doubt 
     alike = [n for n, reason in apart.items() if reason == apart[name]]
     more = f". The same goes for {', '.join(alike[1:])}" * (len(alike) > 1)
     ways = [looked.parts(), looked.parts(without=alike)]
-    if folded(looked.main) in QUESTIONS and len(ways[1]) > 1:
+    if apart[name].holds in TELLS:
+        ways.reverse()
+        more += ". The first command leaves it out"
+    if folded(looked.main) in QUESTIONS and all(len(names) > 1 for names in ways):
         ways.append([looked.main])
     return Doubt(
         f"whether {name} belongs to the prompt is not clear: {apart[name].why}, such as "
@@ -701,7 +733,7 @@ def columns_that_ask_nothing(looked: Asking, asked: list[str]) -> Doubt | None:
 
 
 def _asks(text: str) -> bool:
-    return bool(ASKS.search(text) or _QUESTION.search(text))
+    return bool(ASKS.search(text) or QUESTION.search(text))
 
 
 @at("prompts")
@@ -1059,7 +1091,8 @@ def answers_in_several_columns(looked: Asking, others: list[str]) -> Doubt | Non
 def no_column_of_answers(looked: Asking, others: list[str]) -> Doubt:
     rest = others or [n for n in looked.columns if not looked.plan.became(n)]
     rest = [n for n in rest if not words_in(n) & {*DIFFICULTY, *NUMBERS}]
-    likely = looked.may_answer() or rest
+    rest = [n for n in rest if not has_one_value(Column(looked, n))] or rest
+    likely = [n for n in looked.may_answer() if n in rest] or rest
     if options := looked.plan.options:
         names = {path.column for path in options.paths}
         likely = [name for name in likely if name not in names]
@@ -1153,16 +1186,9 @@ def letters_that_stand_for_something(looked: Asking, said: list[str]) -> Doubt |
     if share(asked, lambda text: all(n.search(text) for n in named)) >= FIT:
         return None
     meant = ", ".join(f"{label} for ..." for label in labels)
-    how = ", as in the first command. The second is for prompts"
-    how = "s. This command is for prompts" if plan.is_chat else how
-    return Doubt(
-        f"{looked.plan.expected.column} is one of {', '.join(labels)}, and nothing says what they "
-        f"mean: say it in the prompt{how} that do",
-        (
-            *({**way, "grader": "text"} for way in looked.ways(f"Answer {meant}.")),
-            {"grader": "text"},
-        ),
-    )
+    problem = f"{plan.expected.column} is one of {', '.join(labels)}, and nothing says what they mean"
+    ways = [{**way, "grader": "text"} for way in looked.ways(f"Answer {meant}.")]
+    return Doubt(*looked.said_in_the_prompt(problem, ways, {"grader": "text"}))
 
 
 @at("letters")
@@ -1434,6 +1460,21 @@ def hidden_labels(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 
 @at("numbers")
+def numbers_of_the_records(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Golds count the records, so they are no answers."""
+    column, last = looked.plan.expected.column, len(golds)
+    is_count = golds in ([*range(last)], [*range(1, last + 1)])
+    if last < FEWEST or not (
+        is_count and words_in(column) & {*NUMBERS, "number", "nr"}
+    ):
+        return None
+    return Doubt(
+        f"{column} counts the records, from {golds[0]} to {golds[-1]}, so it is no expected answer: "
+        "name another column with --expected"
+    )
+
+
+@at("numbers")
 def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Numbers may stand for something."""
     expected, values = looked.plan.expected, {str(gold) for gold in golds}
@@ -1457,12 +1498,9 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     texts = [as_text(record.get(looked.main)) for record in looked.records]
     # A question that 1 could answer needs none.
     asks = zero_one and share(texts, YES_NO.match) < 0.5
-    return Doubt(
-        f"{expected.column} is one of {', '.join(sorted(values))}, and nothing says what they "
-        "mean: say it in the prompt, as in the first command. The second is for numbers that "
-        "the question asks for",
-        (*looked.ways(f"{'Is it ...? ' * asks}Answer {meant}."), {"grader": "number"}),
-    )
+    ways = looked.ways(f"{'Is it ...? ' * asks}Answer {meant}.")
+    problem = f"{expected.column} is one of {', '.join(sorted(values))}, and nothing says what they mean"
+    return Doubt(*looked.said_in_the_prompt(problem, ways, {"grader": "number"}))
 
 
 def _named_in(looked: Asking, golds: list[Any]) -> str:
@@ -1569,11 +1607,11 @@ def a_boolean_that_nothing_asks_for(
         return None
     if folded(looked.main) in CLAIMS:
         return None
-    return Doubt(
-        f"{looked.plan.expected.column} is true or false, and nothing says of what: say it in the "
-        "prompt, as in the first command. The second is for prompts that do",
-        (*looked.ways("Is it ...? Answer yes or no."), {"grader": "choice"}),
+    problem = (
+        f"{looked.plan.expected.column} is true or false, and nothing says of what"
     )
+    ways = looked.ways("Is it ...? Answer yes or no.")
+    return Doubt(*looked.said_in_the_prompt(problem, ways, {"grader": "choice"}))
 
 
 # ---------------------------------------------------------------------- objects, labels, texts
@@ -1740,15 +1778,26 @@ def answers_to_what_has_none(looked: Asking, golds: list[Any]) -> Doubt | None:
     )
 
 
+_ID = re.compile(r"[\w:/.-]+")
+
+
 @at("golds")
 def addresses(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Golds are addresses, files or ids, which say only where an answer is."""
     texts = [str(part) for g in golds for part in (g if isinstance(g, list) else [g])]
-    if share(texts, re.compile(r"https?://\S+").fullmatch) <= 0.5:
+    column = looked.plan.expected.column
+    kinds = {
+        "addresses": share(texts, re.compile(r"https?://\S+").fullmatch),
+        "names of files": share(texts, FILE.fullmatch),
+        "ids": share(texts, _ID.fullmatch) * bool(words_in(column) & {"id", "ids"}),
+    }
+    what = next((kind for kind, found in kinds.items() if found > 0.5), "")
+    if not what:
         return None
     return Doubt(
-        f"{looked.plan.expected.column} has addresses, such as {shown(texts[0])}, which no policy can know: write what "
+        f"{column} has {what}, such as {shown(texts[0])!r}, which no policy can know: write what "
         "they stand for into the file, or name another column with --expected. This command "
-        "compares the addresses",
+        f"compares the {what}",
         ({"grader": "any" if isinstance(golds[0], list) else "text"},),
     )
 
@@ -1829,11 +1878,10 @@ def _asks_nothing(looked: Asking) -> bool:
     ):
         return False
     texts = [as_text(record.get(looked.main)) for record in looked.records]
-    return folded(looked.main) not in QUESTIONS and share(texts, _QUESTION.search) < 0.5
+    return folded(looked.main) not in QUESTIONS and share(texts, QUESTION.search) < 0.5
 
 
 SCORES = {*words("score scores rating ratings stars")}
-_QUESTION = re.compile(r"[?？؟]|_{2,}|\.{3}\s*$|[:=]\s*$")
 
 
 @at("numbers")
@@ -1903,7 +1951,7 @@ def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     if not (names := _named(looked.golds())) or lower in PLAIN or lower <= ENTAILS:
         return None
     asked = [as_text(record.get(looked.main)) for record in looked.records]
-    asks = share(asked, lambda text: _QUESTION.search(text) or ASKS.match(text)) > 0.5
+    asks = looked.ask_something
     texts = [*map(plan.question, looked.records)]
     if all(share(texts, lambda text, one=one: one in text) >= FIT for one in labels):
         return None
@@ -1924,14 +1972,10 @@ def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
             tuple(looked.ways(f"What is it about? Answer {names}.")),
         )
     few = ", ".join(labels[:LABELS]) + ", ..." * (len(labels) > LABELS)
-    return Doubt(
-        f"{column} is one of {few}, and no prompt asks for these: say "
-        "what they mean, as in the first command. The second is for prompts that do",
-        (
-            *looked.ways(f"Answer {names}."),
-            {"grader": "choice" if len(labels) <= LABELS else "text"},
-        ),
-    )
+    problem = f"{column} is one of {few}, and no prompt asks for these"
+    grader = "choice" if len(labels) <= LABELS else "text"
+    ways = looked.ways(f"Answer {names}.")
+    return Doubt(*looked.said_in_the_prompt(problem, ways, {"grader": grader}))
 
 
 def _tell_nothing(labels: list[str]) -> bool:
@@ -1997,6 +2041,16 @@ def too_few_records_fit(
         f"only {made} of {made + lost} records fit the grader {grader}; the others would be left "
         f"out, such as {such}",
         ({"grader": grader}, {"grader": "text" if grader != "text" else "judge"}),
+    )
+
+
+@at("same")
+def the_same_answer(looked: Asking, answer: str, count: int) -> Doubt:
+    column = looked.plan.expected.column
+    return Doubt(
+        f"all {count} answers of {column} are {answer!r}, so a policy that always says so earns as much: name another "
+        "column with --expected, or take more records. This command goes on nevertheless",
+        ({"expected": column},),
     )
 
 

@@ -392,8 +392,9 @@ def lettered(gold: Any, question: str) -> Any:
     more = [listed[one] for one in golds if isinstance(one, str) and one in listed]
     for one in golds:
         both = _OWN.fullmatch(str(one))  # C) Lima
-        if both and normal(listed.get(both[1], "")) == normal(both[2]):
-            more += [both[1], listed[both[1]]]
+        is_line = both is not None and str(one) in question.splitlines()  # (2) Lima
+        if both and (is_line or normal(listed.get(both[1], "")) == normal(both[2])):
+            more += [both[1], both[2].strip()]
     found = [by_text.get(normal(str(one)), []) for one in golds]
     more += [letters[0] for letters in found if len(letters) == 1]
     return [*golds, *more] if more else gold
