@@ -1280,7 +1280,13 @@ ASKED = {
         "look like keys and not like names: each is in few of 3 records",
     ),
     "the question again among what may be the answer": Asked(
-        rows(6, question=ask, prompt=ask, told=lambda n: f"jug {n}", by=lambda n: f"Bo {n}"),
+        rows(
+            6,
+            question=ask,
+            prompt=ask,
+            told=lambda n: f"jug {n}",
+            by=lambda n: f"Bo {n}",
+        ),
         "which column is the expected answer is not clear",
         2,
     ),

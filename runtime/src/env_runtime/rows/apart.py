@@ -147,18 +147,20 @@ def names_files_of_some(column: Column) -> bool:
     return column.folded in FILES and len(column.values) < len(column.looked.records)
 
 
-@because(LEFT_OUT, "the question again")
-def is_called_a_form_of_the_question(column: Column) -> bool:
-    return bool(column.words & AGAIN) and not says_something_else(column)
-
-
+@because(SHOWN)
 def says_something_else(column: Column) -> bool:
-    """Whether a `prompt` beside the question has other words, such as what to do."""
-    if column.folded != "prompt" or not (column.is_text and column.length >= PASSAGE):
+    """A `prompt` beside the question that has other words, such as what to do."""
+    is_long = column.folded == "prompt" and column.is_text and column.length >= PASSAGE
+    if not is_long or column.looked.main == column.name:
         return False
     pairs = zip(column.texts, column.main, strict=True)
     parts = [({*text.split()}, {*main.split()}) for text, main in pairs]
     return share(parts, lambda two: 2 * len(two[0] & two[1]) < len(two[1])) > 0.5
+
+
+@because(LEFT_OUT, "the question again")
+def is_called_a_form_of_the_question(column: Column) -> bool:
+    return bool(column.words & AGAIN)
 
 
 @because(LEFT_OUT, "a name that no template can have")

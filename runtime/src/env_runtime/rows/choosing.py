@@ -406,8 +406,6 @@ class Chooser(Golds):
             lacking += reason == f"without {plan.expected.column}" and asks
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
         self._note_same(said)
-        if len(said) == 1 and made >= FEWEST and not (asked or self.native):
-            self.ask("same", *said.most_common(1)[0])
         if left_out and not made:
             reason, [place, *_] = next(iter(left_out.items()))
             why = f", which is {reason}" * (reason != MISFIT)
@@ -421,6 +419,8 @@ class Chooser(Golds):
         for column, some in [*lists.items(), (plan.expected.column, [lacking, count])]:
             if 2 * some[0] > some[1] and not asked:
                 self.ask("incomplete", some[1], some[0], column)
+        if len(said) == 1 and made >= FEWEST and not (asked or self.native):
+            self.ask("same", *said.most_common(1)[0])
         for reason, places in left_out.items():
             more = ", ..." if counts[reason] > len(places) else ""
             self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")

@@ -1934,9 +1934,9 @@ ANSWER_TO = {
 }
 KINDS = {*words("category intent type kind phase stage behavior topic")}
 # Labels of two texts, which need no question
-ENTAILS = {
-    *words("entailment neutral contradiction not_entailment entails contradicts")
-}
+ENTAILS = re.compile(
+    r"(?:not[-_ ]?)?(?:entail(?:s|ed|ment)?|contradict(?:s|ed|ion)?|neutral)"
+)
 
 
 @at("texts")
@@ -1944,11 +1944,14 @@ ENTAILS = {
 def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Golds are there again and again, and no prompt asks for one of them."""
     plan, column = looked.plan, looked.plan.expected.column
-    labels = sorted({*map(str, looked.golds())})
+    all_golds = looked.golds()
+    labels = sorted({*map(str, all_golds)})
     lower = {label.casefold() for label in labels}
     if looked.says_what_to_do or looked.native or plan.is_chat or plan.images:
         return None
-    if not (names := _named(looked.golds())) or lower in PLAIN or lower <= ENTAILS:
+    listed = FEWEST * len(labels) <= len(all_golds)  # as options behind the prompt
+    known = lower in PLAIN or (listed and all(map(ENTAILS.fullmatch, lower)))
+    if known or not (names := _named(all_golds)):
         return None
     asked = [as_text(record.get(looked.main)) for record in looked.records]
     asks = looked.ask_something
