@@ -1135,6 +1135,28 @@ RIGHT = {
         ((1, "1"), (1, "(1)"), (1, "pot 1"), (1, "(1)pot 1")),
         ((1, "2"), (1, "mug 1")),
     ),
+    "columns that say more of the answer": Right(
+        rows(
+            20,
+            question=lambda n: f"Is jug {n} full?",
+            claim_source=lambda n: f"https://example.org/is-jug-{n}-full",
+            full=lambda n: ["no", "yes"][n % 2],
+            full_spans=lambda n: f"Ann says that jug {n} weighs as much as two.",
+        ),
+        ("about the answer: full_spans",),
+        ((1, "yes"),),
+        options=("--expected", "full"),
+    ),
+    "addresses of passages": Right(
+        rows(
+            8,
+            question=ask,
+            article=lambda n: f"https://example.org/jug-{n}",
+            answer=lambda n: f"jug {n}",
+        ),
+        ("addresses: article",),
+        ((1, "jug 1"),),
+    ),
     "the answer again under another name": Right(
         rows(
             8,
@@ -2583,6 +2605,27 @@ ASKED = {
         ),
         "which column is the prompt is not clear",
         3,
+    ),
+    "labels of a table that no column has": Asked(
+        rows(
+            20,
+            hypothesis=lambda n: f"Jug {n} is the oldest of all.",
+            table_id=lambda n: f"T{n}",
+            label=lambda n: ["yes", "no", "open"][n % 3],
+        ),
+        "table_id names what a question may be about, such as 'T0', and no column has it",
+        1,
+    ),
+    "files and addresses beside the questions": Asked(
+        rows(
+            6,
+            question=ask,
+            paper=lambda n: f"papers/{n}.pdf",
+            page=lambda n: f"https://example.org/{n}",
+            said=lambda n: f"a jug {n}",
+        ),
+        "which column is the expected answer is not clear",
+        1,
     ),
     "settings beside the questions": Asked(
         rows(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..graders import Choice
 from .columns import (
     ABOUT,
+    ADDRESS,
     AGAIN,
     CONTEXTS,
     DIFFICULTIES,
@@ -219,6 +220,18 @@ def has_objects_with_the_answer(column: Column) -> bool:
         one and all(isinstance(each, Mapping) and expected in each for each in one)
         for one in lists
     )
+
+
+@because(LEFT_OUT, "about the answer")
+def is_called_after_the_answer(column: Column) -> bool:
+    """Its name has the whole name of the expected column, as `hallucination_spans`."""
+    expected = folded(column.looked.plan.expected.column)
+    return column.folded.startswith(f"{expected}_") and expected not in QUESTIONS
+
+
+@because(LEFT_OUT, "addresses")
+def has_addresses(column: Column) -> bool:
+    return share(column.texts, ADDRESS.fullmatch) > 0.5
 
 
 @because(LEFT_OUT, "a query that answers the question")

@@ -262,6 +262,8 @@ class Chooser(Golds):
                 )
         self.plan.prompt, self.why_prompt = prompt, why
         self._choose_images()
+        if not (self.asked_for or self.plan.is_chat):
+            self.ask("main")
         if self.plan.is_chat:
             self._look_at_messages(self.first(prompt))
 

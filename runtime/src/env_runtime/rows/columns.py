@@ -98,7 +98,7 @@ EXPLAINS = words(
     "response responses output outputs completion generated generation generations prediction "
     "correct incorrect wrong distractor answer answers gold label labels target truth comment "
     "note estimate confidence verdict verification judge judgment judgement annotation annotations annotator annotators "
-    "scoring rubric rubrics guideline guidelines expr s_expression logical_form program chosen rejected logical facts expected evidence alias aliases alternative alternatives synonym synonyms "
+    "scoring rubric rubrics guideline guidelines expr s_expression logical_form program chosen rejected fake fakeanswer logical facts expected evidence alias aliases alternative alternatives synonym synonyms "
     "accepted acceptable variants possible justification justifications analysis sparql pred preds predicted programs hallucinated"
 )
 TOLD = {*EXPLAINS} - {"fact", "facts"}  # which no question asks
@@ -139,6 +139,11 @@ RULES = (
 PASSAGE = 5  # the fewest words, in the median, of a column that is a text to read
 FILE = re.compile(
     r"[^\s?<>|]+\.(?:[ct]sv|txt|json|jsonl|html?|xml|pdf|xlsx?|docx?|md|db|sqlite|mp[34]|wav)"
+)
+ADDRESS = re.compile(r"https?://\S+")
+# Names of files, addresses and ids of other data
+ELSEWHERE = re.compile(
+    rf"{FILE.pattern}|{ADDRESS.pattern}|[0-9a-f]{{8}}-[0-9a-f-]{{20,}}|[0-9a-f]{{24,}}"
 )
 IMAGE = re.compile(r"(?i)\S\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$")
 SOUND = re.compile(r"(?i)\S\.(wav|mp[34]|flac|ogg|m4a|webm|avi|mov|mkv)(\?\S*)?$")
@@ -348,6 +353,8 @@ class Looked:
             and not WRONG.fullmatch(folded(name))
             and not self.names_splits(name)
             and not words_in(name) & {*MODEL_NAMES}
+            and share(self.values(Path(name)), lambda v: ELSEWHERE.fullmatch(str(v)))
+            <= 0.5
         ]
 
         # Columns with such names come first, and objects come last.

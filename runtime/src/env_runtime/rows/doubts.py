@@ -9,6 +9,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     no prompt   no column is known as the prompt
     media       a column names sounds or films
     images      a column names images
+    main        the column that asks
     expected    columns have names of answers
     no expected  no column is known as the answer
     elsewhere   some records have the answer in another column
@@ -60,6 +61,7 @@ from .apart import (
 )
 from .columns import (
     ABOUT,
+    ADDRESS,
     ASKS,
     CLASSES,
     CONTEXTS,
@@ -770,24 +772,35 @@ TOLD_OF = re.compile(
 )
 
 
+@at("main")
+def something_that_an_id_names(looked: Asking) -> Doubt | None:
+    """The only trace of a table or a text that a question is about is its id."""
+    others = [name for name in looked.columns if name != looked.main]
+    if looked.plan.images or {*map(folded, others)} & {*CONTEXTS}:
+        return None
+    asked = [as_text(record.get(looked.main)) for record in looked.records]
+    if median(map(count_of_words, asked)) > 3 * LONG:
+        return None
+    ids = [name for name in looked.columns if ID_OF.fullmatch(folded(name))]
+    for name in looked.columns:
+        values = [*map(as_text, looked.values(Path(name)))]
+        if ID_OF_TEXT.fullmatch(folded(name)) and len({*values}) < 0.7 * len(values):
+            ids.append(name)
+    if not ids:
+        return None
+    return Doubt(
+        f"{ids[0]} names what a question may be about, such as {shown(looked.first(ids[0]))!r}, and no column has "
+        "it: put it into the records. If it is not needed, this command goes on",
+        looked.prompts(),
+    )
+
+
 @at("prompts")
 def something_that_no_column_has(looked: Asking, asked: list[str]) -> Doubt | None:
     """The questions speak of a story, and they are all that a record has."""
     plan = looked.plan
     if plan.images or median(map(count_of_words, asked)) > 3 * LONG:
         return None
-    shows = {*map(folded, names_in(plan.prompt))} & {*CONTEXTS}
-    ids = [name for name in looked.columns if ID_OF.fullmatch(folded(name))]
-    for name in looked.columns:
-        values = [*map(as_text, looked.values(Path(name)))]
-        if ID_OF_TEXT.fullmatch(folded(name)) and len({*values}) < 0.7 * len(values):
-            ids.append(name)
-    if ids and not shows:
-        return Doubt(
-            f"{ids[0]} names what a question may be about, such as {shown(looked.first(ids[0]))!r}, and no column has "
-            "it: put it into the records. If it is not needed, this command goes on",
-            ({"prompt": plan.prompt},),
-        )
     found = [match[1].casefold() for text in asked if (match := TOLD_OF.search(text))]
     # A column of passages that has none: they were left out.
     empty = any(
@@ -1787,7 +1800,7 @@ def addresses(looked: Asking, golds: list[Any]) -> Doubt | None:
     texts = [str(part) for g in golds for part in (g if isinstance(g, list) else [g])]
     column = looked.plan.expected.column
     kinds = {
-        "addresses": share(texts, re.compile(r"https?://\S+").fullmatch),
+        "addresses": share(texts, ADDRESS.fullmatch),
         "names of files": share(texts, FILE.fullmatch),
         "ids": share(texts, _ID.fullmatch) * bool(words_in(column) & {"id", "ids"}),
     }
