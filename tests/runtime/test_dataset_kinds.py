@@ -19,7 +19,7 @@ import pytest
 from env_runtime.checks.written import check_written
 from env_runtime.errors import GateError
 from env_runtime.graders import Text
-from env_runtime.rows import doubts, read
+from env_runtime.rows import asking, read
 from env_runtime.rows.fields import lettered, parsed
 
 from .test_dataset_projects import written
@@ -2777,9 +2777,9 @@ def test_answers_that_there_is_none_count_among_those_that_do_not_fit(written):
 
 
 def test_the_docstring_of_doubts_lists_every_stage():
-    listed = [line for line in str(doubts.__doc__).splitlines() if line[:4] == "    "]
+    listed = [line for line in str(asking.__doc__).splitlines() if line[:4] == "    "]
     stages = {name for line in listed for name in re.split(r", |  +", line.strip())}
-    assert {*doubts.DOUBTS} <= stages
+    assert {*asking.DOUBTS} <= stages
 
 
 def test_rows_of_nemo_gym_are_shown_with_what_earns(written):

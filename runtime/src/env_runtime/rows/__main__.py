@@ -31,8 +31,8 @@ from ..facts import GRADERS
 from ..files import write_atomically
 from ..project import here
 from . import programs
+from .asking import OwnGrade
 from .choosing import Chooser
-from .doubts import OwnGrade
 from .plan import Columns, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of
 from .source import class_source, rows_source

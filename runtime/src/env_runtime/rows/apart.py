@@ -144,7 +144,7 @@ def because[Test: Callable[[Column], bool]](
 
 @because(SHOWN)
 def names_files_of_some(column: Column) -> bool:
-    """A doubt of its own: see doubts.py."""
+    """A doubt of its own: see doubts/prompts.py."""
     return column.folded in FILES and len(column.values) < len(column.looked.records)
 
 

@@ -15,6 +15,7 @@ from ..episode.tasks import task_of
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import prompt_text
 from .apart import LEFT_OUT, Column, has_queries
+from .asking import ASSISTANTS
 from .columns import (
     ABOUT,
     ANSWERS,
@@ -44,7 +45,6 @@ from .columns import (
     valid,
     words_in,
 )
-from .doubts import ASSISTANTS
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds
 from .grading import GRADINGS

@@ -11,6 +11,7 @@ from ..command_line import counted
 from ..errors import RolloutError
 from ..graders import Number
 from ..notation import last_box
+from .asking import LETTER, Asking
 from .columns import (
     ABOUT,
     ADDED,
@@ -50,7 +51,7 @@ from .columns import (
     share,
     words_in,
 )
-from .doubts import LETTER, Asking, are_letters, bare, none_in, stand_for_something
+from .doubts.golds import are_letters, bare, none_in, stand_for_something
 from .fields import EITHER, as_text, is_empty, is_flagged, lettered, listed_in, names_in
 from .fields import LETTERS as ALPHABET
 from .grading import GRADINGS
