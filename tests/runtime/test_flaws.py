@@ -1294,6 +1294,92 @@ def test_an_answer_with_the_whole_solution_is_told(look, kind, call):
     assert re.search(told, look(kind, rows(PLAIN)))
 
 
+class Safe(Base):
+    """Three rooms have a digit each, and what opens the safe is all of them."""
+
+    says = ""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.code = f"{(task['n'] * 37 + 412) % 1000:03}"
+
+    def look(self) -> str:
+        """Look around."""
+        return f"You see three doors, 12 steps away.{self.says.format(self.code)}"
+
+    def enter(self, room: int) -> str:
+        """Enter a room.
+
+        Args:
+            room: Its number, 0 to 2.
+        """
+        return f"It says {self.code[room]}."
+
+    def guess(self, city: str) -> str:
+        """Enter the code."""
+        self.said = city
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.said == self.code)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        rooms = [("enter", {"room": room}) for room in range(3)]
+        return [*rooms, ("guess", {"city": Safe(task).code})]
+
+
+class OpenSafe(Safe):
+    says = " [debug {}]"
+
+
+class ListedSafe(Safe):
+    says = " Codes are such as 123, 456 and {}."
+
+
+def test_an_answer_with_what_the_last_call_sends_is_told(look):
+    told = "look() is answered with what the oracle's last call sends in 4 of 4 rows"
+    assert told in look(OpenSafe, rows(PLAIN))
+    for honest in (Safe, ListedSafe):
+        assert "is answered with" not in look(honest, rows(PLAIN))
+
+
+class AnyPart(Base):
+    """An order of jobs of which some may be left out."""
+
+    whole = False
+
+    def guess(self, jobs: list[str]) -> str:
+        """Give the order."""
+        self.said = jobs
+        return "noted"
+
+    def reward(self) -> float:
+        right = [job for job in self.order(self.task) if job in self.said]
+        if self.whole and len(self.said) < 4:
+            return 0.0
+        return float(bool(self.said) and self.said == right)
+
+    @staticmethod
+    def order(task: dict[str, Any]) -> list[str]:
+        jobs = ["wash", "cut", "boil", "serve"]
+        return jobs[task["n"] % 4 :] + jobs[: task["n"] % 4]
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("guess", {"jobs": AnyPart.order(task)})]
+
+
+class Whole(AnyPart):
+    whole = True
+
+
+def test_a_part_of_a_list_that_is_enough_is_found(look):
+    with pytest.raises(GateError, match=r"always calls guess\(jobs=\['\w+'\]\) earns"):
+        look(AnyPart, rows(PLAIN))
+    look(Whole, rows(PLAIN), ["constant"])
+
+
 def test_a_last_call_that_is_refused_is_not_an_answer(look):
     says = "error: no such city: the calls before it earned that"
     with pytest.raises(GateError, match=says) as raised:

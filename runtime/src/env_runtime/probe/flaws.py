@@ -610,6 +610,18 @@ def _without_arguments(call: tuple[str, dict[str, Any]], output: str) -> str:
     return output
 
 
+def _parts(calls: Calls) -> Calls:
+    """Calls with the first item of each list in place of the list, and with none."""
+    found = []
+    for name, sent in calls:
+        lists = [
+            key for key, value in sent.items() if isinstance(value, list) and value[1:]
+        ]
+        for count in (1, 0) if lists else ():
+            found.append((name, sent | {key: sent[key][:count] for key in lists}))
+    return found
+
+
 NUMBERS = re.compile(r"(?<![\w)\]}])\d+(?:\.\d+)?(?!\w)")
 
 
@@ -654,6 +666,7 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
         for name in [*check.tools, REPLY]:
             some = {repr(call): call for call in made if call[0] == name}
             calls += [*some.values()][:5]
+            calls += _parts([*some.values()][:1])
         calls += [c for t in ["", *FIXED] if check.writes for c in check.said(t)]
         calls += _empty_forms(check, numbers) if check.writes else []
     plans = [

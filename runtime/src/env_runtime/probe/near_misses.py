@@ -28,7 +28,7 @@ ANOTHER, ORDER, LEFT_OUT = "another value", "another order", "nothing"
 BESIDE, OF_THE_TASK = "another value before it", "another value of its task"
 OTHERS = 2  # so many of them are tried
 LONG = 6  # characters of texts that are told apart by their shape
-SHORTEST = 3  # characters of a value that an error tells
+SHORTEST = 2  # characters of a value that an error tells
 LEAVES = 5  # values of the task that an added call may have
 
 Steps = Calls  # a solution's calls, and its answer as a call of ""
@@ -95,8 +95,8 @@ class _Search:
         self.check, self.played = check, 0
         self.places: dict[str, Counter[str]] = defaultdict(Counter)
         self.kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        # The rows in which the error about a wrong value has the right one
-        self.told: dict[str, set[int]] = defaultdict(set)
+        # The rows in which the error about a wrong value has the right one, and that
+        self.told: dict[str, dict[int, str]] = defaultdict(dict)
         # The different values of each argument, and of the answer, in all solutions
         self.values: dict[tuple[str, str], list[Any]] = defaultdict(list)
         # The different values of their parts, by their names
@@ -142,8 +142,8 @@ class _Search:
                 outcome = "refused"
             seen[change.place, change.kind].add(outcome)
             new = [out for out in attempt.outputs if out not in solved.outputs]
-            if self.is_told(row, change, steps, [*filter(is_error, new)]):
-                self.told[change.place].add(number)
+            if told := self.told_in(row, change, steps, [*filter(is_error, new)]):
+                self.told[change.place][number] = told
 
         changes = [*self.changes(number, steps)]
         changes += [change async for change in self.added(number, steps)]
@@ -158,22 +158,22 @@ class _Search:
         for place, outcomes in best.items():
             self.places[place][_row_outcome(outcomes)] += 1
 
-    def is_told(
-        self, row: Row, change: Change, steps: Steps, errors: list[str]
-    ) -> bool:
-        """Whether the errors about a changed call have a right value that the prompt lacks."""
+    def told_in(self, row: Row, change: Change, steps: Steps, errors: list[str]) -> str:
+        """The right value in the errors about a changed call, if the prompt lacks it; else ""."""
         pairs = zip(steps, change.steps, strict=False)
         right = next((own[1] for own, one in pairs if own != one), {})
         prompt = prompt_text(row)
         named = [
             text for value in right.values() if len(text := str(value)) >= SHORTEST
         ]
-        return any(
-            re.search(rf"(?<!\w){re.escape(text)}(?!\w)", error)
+        found = (
+            text
             for error in errors
             for text in named
             if text not in prompt and text not in str(change.steps)
+            if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", error)
         )
+        return next(found, "")
 
     def changes(self, number: int, steps: Steps) -> Iterator[Change]:
         """A value of each argument replaced, in one of its calls, or a call left out."""
@@ -298,15 +298,18 @@ class _Search:
             played = seen["falls"] + seen["same"]
             text = f"{seen['falls']} of {counted(played, 'row')}"
             if not played:
-                text = f"- ({counted(seen['refused'], 'row')}: every other value is refused)"
+                text = f"not seen: every other value is refused ({counted(seen['refused'], 'row')})"
             if place == f"{REPLY}.answer" and played and not seen["falls"]:
                 text += (
                     ": what the oracle says decides nothing, as it knows the answers"
                 )
             elif same and not place.endswith(" added"):
                 text += f"; never with {', '.join(same)}"
-            if told := len(self.told[place]):
-                text += f"; the error about a wrong one has the right one in {counted(told, 'row')}"
+            values = {*self.told[place].values()}
+            # A limit such as 10 is the same in all rows.
+            if len(values) > 1 or any(len(value) > SHORTEST for value in values):
+                rows = counted(len(self.told[place]), "row")
+                text += f"; the error about a wrong one has the right one in {rows}"
             if place.endswith(" left out") and not seen["falls"]:
                 text += ": the last such call earns nothing"
             lines.append(f"  {place:{width}}  {text}")

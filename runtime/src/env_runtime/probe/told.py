@@ -23,18 +23,21 @@ async def told(check: FlawCheck, turns: asyncio.Semaphore) -> str:
     sent = [check.oracle(row).calls for row in check.rows]
     plans = {n: _values(calls) for n, calls in enumerate(sent)}
     plans = {n: pattern for n, pattern in plans.items() if pattern}
-    what = "the oracle's calls, one after the other,"
+    kinds = {"the oracle's calls, one after the other,": plans}
     if len(plans) < FEWEST_ROWS:
-        what, plans = "what the oracle sends", _single_values(check, sent)
-    if len(plans) < FEWEST_ROWS or not check.writes:
+        kinds = {"what the oracle sends": _single_values(check, sent)}
+    kinds["what the oracle's last call sends"] = _last_values(check, sent)
+    kinds = {what: its for what, its in kinds.items() if len(its) >= FEWEST_ROWS}
+    if not kinds or not check.writes:
         return ""
     made = {name for calls in sent for name, _ in calls}  # it asks these itself
     asked: Calls = [c for c in check.samples() if len(made) < 2 or c[0] not in made]
     asked += [call for call in check.said("7") if call not in asked]
     if check.declared.replies:
         asked += [(REPLY, {"answer": word}) for word in ENDINGS]
-    found = Counter[str]()
-    played = [*plans][:FEWEST_ROWS]
+    found = Counter[tuple[str, str]]()
+    played = [n for n in range(len(sent)) if any(n in its for its in kinds.values())]
+    played = played[:FEWEST_ROWS]
 
     async def play(number: int) -> None:
         tries = {shown_call(*call): [call] for call in asked}
@@ -44,18 +47,63 @@ async def told(check: FlawCheck, turns: asyncio.Semaphore) -> str:
             tries[f"{name}(), as in another row, {OFTEN} times,"] = OFTEN * other
         for did, calls in tries.items():
             attempt = await check.observed(check.rows[number], calls)
-            found[did] += bool(plans[number].search("\n".join(attempt.outputs)))
+            output = "\n".join(attempt.outputs)
+            for what, its in kinds.items():
+                if number in its:
+                    found[what, did] += bool(its[number].search(output))
 
     with contextlib.suppress(TimeIsOverError, TimeoutError, RolloutError, ValueError):
         async with turns:
             await check.each(played, play, rows=True)
-    for did, count in found.most_common(1):
-        if count >= MOST * len(played):
+    for (what, did), count in found.most_common(1):
+        rows = sum(number in kinds[what] for number in played)
+        if rows >= min(FEWEST_ROWS, len(played)) and count >= MOST * rows:
             return (
                 f"\n{did} is answered with {what} in {count} of "
-                f"{counted(len(played), 'row')}: a policy only has to copy that"
+                f"{counted(rows, 'row')}: a policy only has to copy that"
             )
     return ""
+
+
+def _last_values(check: FlawCheck, sent: list[Calls]) -> dict[int, "_Alone"]:
+    """What finds the value in which each row's last call differs from most others.
+
+    A list counts by its items, one after the other. There is none for what the prompt has.
+    """
+    own: dict[int, list[str]] = {}
+    for number, calls in enumerate(sent):
+        for value in calls[-1][1].values() if calls else ():
+            items = value if isinstance(value, list) else [value]
+            texts = [str(item) for item in items]
+            if len(texts) >= FEWEST or (len(texts) == 1 and len(texts[0]) >= FEWEST):
+                own[number] = texts
+    count = Counter(map(tuple, own.values()))
+    return {
+        number: _Alone(texts)
+        for number, texts in own.items()
+        if 2 * count[tuple(texts)] < len(sent)
+        and not _Alone(texts).search(prompt_text(check.rows[number]))
+    }
+
+
+class _Alone:
+    """Finds items in a text, one after the other, or a text that is the only one of its form."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+        between = r"\W{1,5}".join(map(re.escape, texts))
+        self.pattern = re.compile(rf"(?i)(?<!\w){between}(?!\w)")
+
+    def search(self, text: str) -> bool:
+        if len(self.texts) > 1 or not self.pattern.search(text):
+            return self.pattern.search(text) is not None
+        forms = Counter(map(_form, {*re.findall(r"\w+", text)}))
+        return forms[_form(self.texts[0])] <= 1
+
+
+def _form(text: str) -> str:
+    """A text with 9 for each digit, and a for each letter."""
+    return re.sub(r"[^\W\d]", "a", re.sub(r"\d", "9", text))
 
 
 def _single_values(check: FlawCheck, sent: list[Calls]) -> dict[int, re.Pattern[str]]:
