@@ -1380,6 +1380,28 @@ def test_a_part_of_a_list_that_is_enough_is_found(look):
     look(Whole, rows(PLAIN), ["constant"])
 
 
+class Bonus(Answers):
+    """The first half of the city earns more than there is to earn."""
+
+    most = 1.2
+
+    def reward(self, answer: str) -> float:
+        city = self.task["city"]
+        return self.most * (answer == city[: len(city) // 2]) or super().reward(answer)
+
+
+class Half(Bonus):
+    most = 0.5
+
+
+def test_a_grade_outside_of_its_range_is_told_wherever_it_is_met(look):
+    told = (
+        "reward() gave 1.2, which is outside of reward_range and counts as the lowest"
+    )
+    assert f"{told} (it answered '" in look(Bonus, rows("Guess {n}."))
+    assert "outside of reward_range" not in look(Half, rows("Guess {n}."))
+
+
 def test_a_last_call_that_is_refused_is_not_an_answer(look):
     says = "error: no such city: the calls before it earned that"
     with pytest.raises(GateError, match=says) as raised:

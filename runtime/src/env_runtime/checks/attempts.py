@@ -163,6 +163,8 @@ class Attempt(LocalEpisode):
     spent: Spent = field(default_factory=lambda: defaultdict(float))
     # Errors that the class does not raise on purpose, and the shortest call of each
     faults: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    # Grades that reward_range lacks, and the shortest way to each
+    outside: dict[float, str] = field(default_factory=dict)
 
     async def start(self) -> None:
         with _timed(self.spent, "start"):
@@ -170,7 +172,12 @@ class Attempt(LocalEpisode):
 
     async def reward(self, answer: str = "") -> float:
         with _timed(self.spent, "reward"):
-            return await super().reward(answer)
+            reward = await super().reward(answer)
+        graded = self.episode.outside_range
+        if graded is not None:
+            did = self.did if self.calls else f"it answered {answer!r:.200}"
+            self.outside[graded] = min(self.outside.get(graded, did), did, key=len)
+        return reward
 
     async def perform(
         self, job: Callable[[], Any], seconds: float | None = None
@@ -382,6 +389,7 @@ class FlawCheck:
         self.spent: Spent = defaultdict(float)
         self.slowest = [0.0]  # seconds of an episode that ended, of all searches
         self.faults: dict[str, tuple[str, Any]] = {}
+        self.outside: dict[float, str] = {}
         self.notes: list[str] = []
         self.figures: dict[str, Any] = {}  # of all searches, for a report
 
@@ -396,7 +404,7 @@ class FlawCheck:
         self.played_rows.add(self._numbers[id(row)])
         attempt = Attempt(self.domain_class, task_of(row), self.tools, self.limits)
         attempt.clock, attempt.spent = self.clock, self.spent
-        attempt.faults = self.faults
+        attempt.faults, attempt.outside = self.faults, self.outside
         return attempt
 
     async def slow_reward(self) -> str:

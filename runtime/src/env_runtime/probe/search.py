@@ -180,11 +180,18 @@ async def _look(check: FlawCheck, wanted: list[Flaw], left: list[str]) -> Looked
 
 
 def _faults(check: FlawCheck) -> Iterator[str]:
-    """Notes on calls that raised what the class does not raise on purpose."""
+    """Notes on what the class does not raise or grade on purpose."""
     for fault, call in islice(check.faults.items(), FAULTS):
         yield (
             f"\n{shown_call(*call)} {fault}: mend it, or raise ValueError with a message for the "
             "policy"
+        )
+    if check.declared.range_is_estimated:
+        return
+    for graded, did in islice(check.outside.items(), 1):
+        yield (
+            f"\nreward() gave {graded:g}, which is outside of reward_range and counts as the lowest "
+            f"({did}): bound it"
         )
 
 
