@@ -1157,6 +1157,20 @@ RIGHT = {
         ("addresses: article",),
         ((1, "jug 1"),),
     ),
+    "passages that say whether they help": Right(
+        rows(
+            8,
+            question=ask,
+            paragraphs=lambda n: [
+                {"text": f"{JUGS} There is jug {n}.", "title": "A", "is_supp": True},
+                {"text": f"{BARN} It is number {n}.", "title": "B", "is_supp": False},
+            ],
+            answer=lambda n: f"jug {n}",
+        ),
+        ("There is jug 0.",),
+        ((1, "jug 1"),),
+        unsaid=("is_supp", "False"),
+    ),
     "the answer again under another name": Right(
         rows(
             8,
@@ -2378,7 +2392,7 @@ ASKED = {
             title=lambda n: f"All about jug {n}",
             label=lambda n: n % 3,
         ),
-        "--prompt 'Query: {query}\n\nTitle: {title} Answer 0 for ...",
+        "--prompt 'Query: {query}\n\nTitle: {title}\n\nAnswer 0 for ...",
         1,
     ),
     "signs without letters": Asked(
@@ -2626,6 +2640,14 @@ ASKED = {
         ),
         "which column is the expected answer is not clear",
         1,
+    ),
+    "sentences that nothing asks for": Asked(
+        rows(
+            8,
+            sentence=lambda n: f"The jug number {n} are full of oil.",
+            output=lambda n: f"The jug number {n} is full of oil, as Ann told us all.",
+        ),
+        "ask nothing: say what to do with --prompt '{sentence} ...?'",
     ),
     "settings beside the questions": Asked(
         rows(

@@ -19,7 +19,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     none        golds may say that there is none
     lists       golds may be lists
     golds       golds of any kind
-    numbers, objects, places, calls, labels, texts, long     golds of that kind
+    numbers, objects, places, calls, labels, texts, sentences, long     golds of that kind
     option, options     how golds name options
     form        NeMo Gym's rows ask for another form of answers
     columns     columns may belong to the prompt
@@ -216,7 +216,11 @@ class Asking(Looked):
 
     def ways(self, more: str) -> list[dict[str, str]]:
         """The command that says more in the prompt; none for messages."""
-        return [] if self.plan.is_chat else [{"prompt": f"{self.labeled()} {more}"}]
+        if self.plan.is_chat:
+            return []
+        # A paragraph whose columns are empty in a record is left out there.
+        between = "\n\n" if "\n" in (template := self.labeled()) else " "
+        return [{"prompt": f"{template}{between}{more}"}]
 
 
 DOUBTS: dict[str, list[Callable[..., Doubt | None]]] = {}

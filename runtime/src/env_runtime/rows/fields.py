@@ -73,7 +73,7 @@ def as_text(value: Any) -> str:
 
 
 # Keys of passages that tell where the answer is, such as MuSiQue's is_supporting
-_HINT = re.compile(r"(?i)(is_)?(support|select|gold|relevan|evidence)")
+_HINT = re.compile(r"(?i)(is_)?(supp(?:ort|$)|select|gold|relevan|evidence)")
 
 
 def _without_hints(value: Any) -> Any:

@@ -519,6 +519,7 @@ class Golds(Asking):
                     f"{odd[0]!r:.80}: --grader number leaves out those that are not numbers"
                 )
             return "text", f"all {len(golds)} are short texts"
+        self.ask("sentences", golds)
         self.must_ask("long", texts)
 
     # ------------------------------------------------------------------ names of options

@@ -159,6 +159,13 @@ def scores_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     )
 
 
+@at("sentences")
+def sentences_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | None:
+    asked = [as_text(record.get(looked.main)) for record in looked.records]
+    is_card = median(map(count_of_words, asked)) <= 3  # which may be turned
+    return None if is_card else statements(looked, golds)
+
+
 @at("texts")
 def statements(looked: Asking, golds: list[Any]) -> Doubt | None:
     """The prompts say something, and ask nothing."""
