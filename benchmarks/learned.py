@@ -25,9 +25,10 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples/packages")]
 
 import runtime.rendered  # noqa: F401 - it makes a rendered game this process's project
 from env_runtime import project
-from env_runtime.checks import attempts, learned
+from env_runtime.checks import attempts
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError
+from env_runtime.probe import learned
 from env_runtime.probe.search import find_flaws
 from env_runtime.project import here
 from mastermind import Mastermind

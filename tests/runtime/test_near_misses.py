@@ -154,24 +154,35 @@ class Blabs(Ledger):
         return super().delete(entry)
 
 
-class BlabsCount(Ledger):
+class BlabsCount:
     """An error has the right count, of two digits, and another its limit."""
 
     limit = False
 
-    def delete(self, entry: int) -> str:
-        """Delete some entries."""
-        if entry != self.task["wrong"]:
-            most = 99 if self.limit else self.task["wrong"]
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.right, self.count = task["right"], 0
+
+    def order(self, count: int) -> str:
+        """Order some jugs."""
+        if count != self.right:
+            most = 99 if self.limit else self.right
             raise ValueError(f"not that many: it must be {most}")
-        return super().delete(entry)
+        self.count = count
+        return "ordered"
+
+    def reward(self) -> float:
+        return float(self.count == self.right)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("order", {"count": task["right"]})]
 
 
 class Limits(BlabsCount):
     limit = True
 
 
-COUNTS = asking(*({"book": [{"entry": 30 + n}], "wrong": 30 + n} for n in range(8)))
+COUNTS = asking(*({"right": 30 + n} for n in range(8)))
 NUMBERS = asking(
     *(
         {"wrong": f"AB{n}7-{n}41", "misread": f"AB{n}1-{n}47", "book": []}

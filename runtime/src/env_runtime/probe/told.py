@@ -23,11 +23,12 @@ async def told(check: FlawCheck, turns: asyncio.Semaphore) -> str:
     sent = [check.oracle(row).calls for row in check.rows]
     plans = {n: _values(calls) for n, calls in enumerate(sent)}
     plans = {n: pattern for n, pattern in plans.items() if pattern}
-    kinds = {"the oracle's calls, one after the other,": plans}
+    what = "the oracle's calls, one after the other,"
     if len(plans) < FEWEST_ROWS:
-        kinds = {"what the oracle sends": _single_values(check, sent)}
-    kinds["what the oracle's last call sends"] = _last_values(check, sent)
-    kinds = {what: its for what, its in kinds.items() if len(its) >= FEWEST_ROWS}
+        what, plans = "what the oracle sends", _single_values(check, sent)
+    last = _last_values(check, sent)
+    both = {what: plans, "what the oracle's last call sends": last}
+    kinds = {what: its for what, its in both.items() if len(its) >= FEWEST_ROWS}
     if not kinds or not check.writes:
         return ""
     made = {name for calls in sent for name, _ in calls}  # it asks these itself
