@@ -767,7 +767,7 @@ def look(name: str) -> bool:
     except GateError as error:
         flaw = str(error)
     between = time.process_time()
-    found = learned.shortcuts_of(domain_class, Path("none.jsonl"), rows, {})
+    found = learned.shortcuts_of(domain_class, rows, {})
     ended = time.process_time()
     figures = found.figures
     low, high = figures.get("interval", (0, 0))

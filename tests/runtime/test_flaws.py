@@ -1344,6 +1344,25 @@ def test_an_answer_with_what_the_last_call_sends_is_told(look):
         assert "is answered with" not in look(honest, rows(PLAIN))
 
 
+class Chooses(Base):
+    """One of the cities that a tool lists is the right one."""
+
+    def towns(self) -> str:
+        """See the cities."""
+        return f"springfield, {self.task['city']}ville, shelbyville"
+
+    def reward(self) -> float:
+        return float(self.said == f"{self.task['city']}ville")
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("towns", {}), ("guess", {"city": f"{task['city']}ville"})]
+
+
+def test_what_the_oracle_chooses_from_is_no_answer(look):
+    assert "is answered with" not in look(Chooses, rows(PLAIN))
+
+
 class AnyPart:
     """An order of jobs of which some may be left out."""
 
