@@ -9,7 +9,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     no prompt   no column is known as the prompt
     media       a column names sounds or films
     images      a column names images
-    main        the column that asks
+    main        the column that asks is chosen
     expected    columns have names of answers
     no expected  no column is known as the answer
     elsewhere   some records have the answer in another column
@@ -19,7 +19,8 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     none        golds may say that there is none
     lists       golds may be lists
     golds       golds of any kind
-    numbers, objects, places, calls, labels, texts, sentences, long     golds of that kind
+    numbers, objects, places, calls, labels, texts, sentences     golds of that kind
+    long        golds are too long to compare
     option, options     how golds name options
     form        NeMo Gym's rows ask for another form of answers
     columns     columns may belong to the prompt
@@ -27,8 +28,8 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     as asked    the prompts that the user named
     parts       the records of which each holds several
     misfits     records do not fit the grader
-    same        all records have one answer
     incomplete  records lack the question or the answer
+    same        all records have one answer
 """
 
 import re
@@ -63,14 +64,12 @@ from .fields import as_text, listed_in, names_in
 from .plan import Options, Path, message_key
 
 _ONE_OF_TWO = re.compile(r"(?i)(.+?)[ _-]?[ab012]$")
-
-
 LETTER = r"[A-Ja-j]|\d"  # of an option, or its number
-
-
 TITLES = ("title", "headline")  # of texts that labels are about
-
-
+ASSISTANTS = ("assistant", "gpt", "agent", "bot", "model")  # roles of a policy
+SCORES = {*words("score scores rating ratings stars")}
+# Words in names of columns with numbers that are no answers
+NUMBERS = words("id pk index idx rank loss seed fold")
 # A text that asks, or breaks off where the answer is
 QUESTION = re.compile(r"[?？؟]|_{2,}|\.{3}\s*$|[:=]\s*$")
 
@@ -193,7 +192,7 @@ class Asking(Looked):
         return ""
 
     @property
-    def ask_something(self) -> bool:
+    def prompts_ask(self) -> bool:
         """Whether more than half of the prompts are questions, or say what to do."""
         asked = (as_text(record.get(self.main)) for record in self.records)
         return share(asked, lambda t: QUESTION.search(t) or ASKS.match(t)) > 0.5
@@ -206,7 +205,7 @@ class Asking(Looked):
         `as_it_is` leaves a prompt alone, if it may say so already.
         """
         problem += ": say it in the prompt"
-        if not (self.ask_something or self.plan.is_chat):
+        if not (self.prompts_ask or self.plan.is_chat):
             return f"{problem}, as in this command", (*ways,)
         if ways:
             problem += ", as in the first command. The second is for prompts that do"
@@ -236,10 +235,6 @@ def at[Find: Callable[..., Doubt | None]](stage: str) -> Callable[[Find], Find]:
     return added
 
 
-# Words in names of columns with numbers that are no answers
-NUMBERS = words("id pk index idx rank loss seed fold")
-
-
 NO_TESTS = Doubt(
     "its answers are programs, and how their tests run is not known: copy with -d "
     "archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
@@ -253,12 +248,6 @@ def names_of_labels(golds: list[Any]) -> str:
     if len(labels) < 2 or not (are_few or FEWEST * len(labels) <= len(golds)):
         return ""
     return ", ".join(labels[:-1]) + f" or {labels[-1]}"
-
-
-SCORES = {*words("score scores rating ratings stars")}
-
-
-ASSISTANTS = ("assistant", "gpt", "agent", "bot", "model")  # roles of a policy
 
 
 def asks_something(text: str) -> bool:

@@ -95,22 +95,14 @@ def two_answers(looked: Asking, found: list[str], columns: list[str]) -> Doubt |
 
 # A column of verdicts has values of both kinds, and one of these words in its name.
 RIGHT = {*words("correct right true yes pass passed good accurate valid 1")}
-
-
 WRONG_ONE = re.compile(
     r"(?:in|un)(?:correct|accurate|valid)|(?:wrong|false|no|fail|bad|0).*"
 )
 
 
 SAID_RIGHT = {*words("correct right accurate")}
-
-
 SAID_WRONG = {*words("incorrect wrong inaccurate")}
-
-
 GIVEN = words("answer response output completion solution")  # by somebody
-
-
 MODELS = {*words("llm model prediction predicted pred baseline")}
 
 

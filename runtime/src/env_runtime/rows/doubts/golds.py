@@ -53,8 +53,6 @@ from ..plan import ALIASES, Unfit, shown
 
 # A place of a name in an answer, which is no LaTeX
 FILLED = re.compile(r"\{\{\s*[A-Za-z_]{3,}\s*\}\}")
-
-
 # A set or a tuple, as Python prints them
 PRINTED = re.compile(r"\{'.*'\}|\{\".*\"\}|\((?:'[^']*'|\"[^\"]*\"), .*\)", re.DOTALL)
 
@@ -430,8 +428,6 @@ def numbers_in_the_question(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 # A question with one of these has several numbers, and one of them is right.
 COMPARES = re.compile(r"(?i)\bwhich\b|\bor\b[^.]*\?")
-
-
 # A prompt with one of these says how many places a number has.
 ROUNDS = re.compile(
     r"(?i)\bround|decimal|\bplaces?\b|digits|nearest|significant|precis"

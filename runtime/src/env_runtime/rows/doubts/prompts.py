@@ -196,12 +196,8 @@ def places_that_nothing_fills(looked: Asking, asked: list[str]) -> Doubt | None:
 
 # A column that names a thing which may be in another file
 ID_OF = re.compile(r"(?:table|image|screen|figure|picture|passage|context|story)_?ids?")
-
-
 # Such a thing is also an id of the record, unless several ask about it
 ID_OF_TEXT = re.compile(r"(?:doc|document|article|dialogue|meeting|talk|video)_?ids?")
-
-
 # A question that has this speaks of a text or a picture as if the reader had it.
 TOLD_OF = re.compile(
     r"(?i)\b(?:in|to|of|from|by the end of|by) (?:the|this) (?:above |given |following )?"

@@ -128,8 +128,6 @@ def yes_or_no_to_an_open_question(looked: Asking, labels: list[str]) -> Doubt | 
 
 
 TEXTS = words("text sentence utterance front")
-
-
 _STATEMENT = re.compile(r"(?s)[A-Z\d\W][^?？؟]*[.!\"'”’)]\s*")
 
 
@@ -201,11 +199,7 @@ ANSWER_TO = {
         "answer answers ans ideal solution output response completion word target gold"
     )
 }
-
-
 KINDS = {*words("category intent type kind phase stage behavior topic")}
-
-
 # Labels of two texts, which need no question
 ENTAILS = re.compile(
     r"(?:not[-_ ]?)?(?:entail(?:s|ed|ment)?|contradict(?:s|ed|ion)?|neutral)"
@@ -227,7 +221,7 @@ def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     if known or not (names := names_of_labels(all_golds)):
         return None
     asked = [as_text(record.get(looked.main)) for record in looked.records]
-    asks = looked.ask_something
+    asks = looked.prompts_ask
     texts = [*map(plan.question, looked.records)]
     if all(share(texts, lambda text, one=one: one in text) >= FIT for one in labels):
         return None
