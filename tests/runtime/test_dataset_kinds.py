@@ -2649,6 +2649,16 @@ ASKED = {
         ),
         "ask nothing: say what to do with --prompt '{sentence} ...?'",
     ),
+    "an answer that is asked for, beside a column that is known for something else": Asked(
+        rows(
+            20,
+            src=lambda n: f"for x in jugs[:{n}]: pour(x)",
+            complexity=lambda n: ["constant", "linear"][n % 2],
+        ),
+        "which column is the prompt is not clear: there are src, complexity",
+        1,
+        ("--expected", "complexity"),
+    ),
     "settings beside the questions": Asked(
         rows(
             6,

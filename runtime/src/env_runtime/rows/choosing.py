@@ -98,7 +98,7 @@ class Chooser(Golds):
         if not (prompt and expected):
             self.ask("file")
         self._choose_lists(prompt)
-        self._choose_prompt(prompt)
+        self._choose_prompt(prompt, expected)
         if column := self.named(("tools", "functions", "function")):
             plan.tools = self.path(column)
         if not grader or GRADINGS[grader].options:
@@ -212,14 +212,18 @@ class Chooser(Golds):
         keys = Counter(key for first in firsts for key in first)
         return max(keys.values(), default=0) > 0.5 * len(firsts)
 
-    def _choose_prompt(self, prompt: str) -> None:
-        why = "as asked"
+    def _choose_prompt(self, prompt: str, expected: str) -> None:
+        """Choose the prompt, which the column that is asked for as `expected` is not."""
+        why, given = "as asked", expected
+        if given not in self.columns:
+            given = given.partition("=")[0].partition(".")[0]
         if not prompt:
             chat = next((n for n in MESSAGES if self.has_messages(n)), "")
             asks = self.named(
                 name
                 for name in PROMPTS
                 if name != chat and self.is_text(name) and self._asks(name)
+                if self.named([name]) != given
             )
             prompt, why = chat, "a column of messages"
             if not (asks or chat):
@@ -229,7 +233,8 @@ class Chooser(Golds):
             others = [
                 n
                 for n in self.columns
-                if folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT)
+                if n != given
+                and folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT)
                 and not words_in(n) & ({*TOLD} - ANSWERS | {"type", "kind"})
                 and self.is_text(n)
                 and not Column(self, n).is_difficulty
