@@ -2655,7 +2655,7 @@ ASKED = {
             src=lambda n: f"for x in jugs[:{n}]: pour(x)",
             complexity=lambda n: ["constant", "linear"][n % 2],
         ),
-        "which column is the prompt is not clear: there are src, complexity",
+        "--expected complexity --prompt '{src}'",
         1,
         ("--expected", "complexity"),
     ),

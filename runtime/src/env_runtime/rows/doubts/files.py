@@ -244,7 +244,10 @@ SUBJECTS = words("intent name title topic concept")
 
 @at("no prompt")
 def no_column_of_prompts(looked: Asking) -> Doubt:
-    texts = looked.texts()
+    given = looked.given.get("expected", "")
+    texts = [n for n in looked.texts() if n != given]
+    if given:  # the others are all that is left
+        texts = texts or [n for n in looked.columns if n != given and looked.is_text(n)]
     texts = [n for n in texts if share(looked.values(Path(n)), is_read) > 0.5] or texts
     few = [n for n in texts if Column(looked, n).are_labels]
     texts = [n for n in texts if n not in few] or texts
