@@ -242,7 +242,7 @@ def test_no_process_and_no_file_is_left(tmp_path, end):
         cwd=tmp_path,
         check=False,
         env={"TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
-        timeout=30,
+        timeout=120,
     )
     assert done.returncode == (-signal.SIGKILL if end else 0), done.stderr.decode()
     assert done.stderr == b""
