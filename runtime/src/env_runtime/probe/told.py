@@ -54,7 +54,7 @@ async def told(check: FlawCheck, turns: asyncio.Semaphore) -> str:
             output = "\n".join(attempt.outputs)
             for what, its in kinds.items():
                 if number in its and its[number].search(output):
-                    # What the oracle's other calls tell is what it chooses from.
+                    # The policy chooses from what the oracle's other calls tell.
                     found[what, did] += calls[0] in asked or not its[number].search(
                         seen
                     )
@@ -73,7 +73,7 @@ async def told(check: FlawCheck, turns: asyncio.Semaphore) -> str:
 
 
 def _last_values(check: FlawCheck, sent: list[Calls]) -> dict[int, "_Alone"]:
-    """What finds the value in which each row's last call differs from most others.
+    """Return patterns for the value in which each row's last call differs from most others.
 
     A list counts by its items, one after the other. There is none for what the prompt has.
     """

@@ -1,4 +1,4 @@
-"""What the records leave open: a doubt, its message, and the commands to choose from.
+"""Doubts: each says what the records leave open, with the commands to choose from.
 
 Each is an entry of DOUBTS, in `doubts/`: a function of the records that were looked at, which returns a
 Doubt or None. Errors in what the user named are raised where it is read.
@@ -79,7 +79,7 @@ class OwnGrade(RolloutError):
 
 
 class Doubt(NamedTuple):
-    """What is not clear, or cannot be, and the ways to go on.
+    """A problem that the records leave open, and the ways to go on.
 
     `own`: the data set wants a grade of its own.
     """

@@ -213,7 +213,7 @@ class Chooser(Golds):
         return max(keys.values(), default=0) > 0.5 * len(firsts)
 
     def _choose_prompt(self, prompt: str, expected: str) -> None:
-        """Choose the prompt, which the column that is asked for as `expected` is not."""
+        """Choose the prompt from the columns other than `expected`."""
         why, given = "as asked", expected
         if given not in self.columns:
             given = given.partition("=")[0].partition(".")[0]

@@ -1,4 +1,4 @@
-"""Which column has the expected answer, and how it names an option."""
+"""Doubts about the column of the expected answer, and how it names an option."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is not clear of a file, of its prompt and of what it names."""
+"""Doubts about a file, its prompt, and the images and sounds that it names."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What golds mean, by their kind, and which of them fit."""
+"""Doubts about golds, by their kind, and about records that do not fit."""
 
 import contextlib
 import json
@@ -354,7 +354,7 @@ def numbers_of_the_records(looked: Asking, golds: list[Any]) -> Doubt | None:
     ):
         return None
     return Doubt(
-        f"{column} counts the records, from {golds[0]} to {golds[-1]}, so it is no expected answer: "
+        f"{column} counts the records, from {golds[0]} to {golds[-1]}, so it cannot be the expected answer: "
         "name another column with --expected"
     )
 

@@ -1,4 +1,4 @@
-"""Whether columns belong to the prompt, and what is not clear in the prompts."""
+"""Doubts about the columns of the prompt, and about the prompts."""
 
 import re
 from collections import Counter

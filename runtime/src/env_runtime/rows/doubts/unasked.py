@@ -1,4 +1,4 @@
-"""Golds that no prompt asks for."""
+"""Doubts about golds that no prompt asks for."""
 
 import re
 from statistics import median
