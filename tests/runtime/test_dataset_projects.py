@@ -385,8 +385,8 @@ def test_a_dataset_becomes_an_environment(written, name):
 @pytest.mark.parametrize(
     ("columns", "options", "complaint"),
     [
-        ({"a": question, "b": str}, [], "which column is the prompt is not clear: there are a, b. Name it with --prompt '{COLUMN}'"),
-        ({"question": question, "b": str, "c": str}, [], "which column is the expected answer is not clear: there are question, b, c"),
+        ({"a": question, "b": str}, [], "use a file that has them\nColumns:\n  a: What is 0?\n  b: 0\n"),
+        ({"question": question, "by": str, "at": str}, [], "use a file that has them\nColumns:\n  question: What is 0? (prompt)\n  by: 0\n  at: 0\n"),
         ({"question": question, "answer": lambda n: LONG}, [], "they have 17 words (the median), such as 'It takes a while"),
         ({"question": question, "answer": str}, ["--prompt", "{q}"], "the prompt '{q}' names 'q', and the columns are question, answer"),
         ({"q.text": question, "answer": str}, ["--prompt", "{q.text}"], "no template can name the column 'q.text': rename it"),

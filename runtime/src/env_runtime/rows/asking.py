@@ -34,7 +34,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from ..errors import RolloutError
@@ -49,11 +49,14 @@ from .apart import (
 )
 from .columns import (
     ASKS,
+    EXPECTED,
     FEWEST,
     FIT,
     LABELS,
     OPTION,
+    TOPICS,
     Looked,
+    are_labels,
     folded,
     nearly_all_match,
     share,
@@ -62,7 +65,7 @@ from .columns import (
     words,
 )
 from .fields import as_text, listed_in, names_in
-from .plan import Options, Path, message_key
+from .plan import Options, Path, message_key, shown
 
 _ONE_OF_TWO = re.compile(r"(?i)(.+?)[ _-]?[ab012]$")
 LETTER = r"[A-Ja-j]|\d"  # of an option, or its number
@@ -99,9 +102,31 @@ class Asking(Looked):
             if doubt := find(self, *facts):
                 if doubt.own:
                     raise OwnGrade(doubt.problem)
-                raise RolloutError(
-                    "\n".join([doubt.problem, *self.commands(doubt.ways)])
-                )
+                lines = [doubt.problem]
+                options = {option for way in doubt.ways for option in way}
+                if options & {"prompt", "expected"} or "--prompt" in doubt.problem:
+                    lines += ["Columns:", *self.told_of_columns()]
+                if doubt.ways:
+                    lines += ["Commands:", *self.commands(doubt.ways)]
+                raise RolloutError("\n".join(lines))
+
+    @property
+    def called_answer(self) -> str:
+        """The column whose name says that it has the answer, if it is no topic."""
+        return self.named(name for name in EXPECTED if name not in TOPICS)
+
+    def told_of_columns(self) -> Iterator[str]:
+        """Lines that tell of each column its labels, or its first value, and its use so far."""
+        names = dict.fromkeys(n for record in self.records for n in record if n)
+        for name in names:
+            values = [*map(shown, self.values(Path(name)))]
+            held = values[0] if values else "no value"
+            if values and are_labels(values):
+                held = shown(" or ".join(sorted({*values})))
+            use = self.plan.became(name)
+            if not self.plan.prompt:
+                use = use or "expected" * (name == self.called_answer)
+            yield f"  {name}: {held}{f' ({use})' * bool(use)}"
 
     def must_ask(self, stage: str, *facts: Any) -> NoReturn:
         """Raise RolloutError for a stage of which a doubt always holds."""

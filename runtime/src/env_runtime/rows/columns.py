@@ -64,12 +64,6 @@ TOPICS = ("intent", "category")  # of questions, if there is another answer
 ANSWERS = {*"_".join(EXPECTED).split("_")} | {
     *words("result results reply key value word term number stars rating score")
 }
-SOLVED = {
-    *words("answer answers solution solutions result results label target"),
-    *words("corrected call calls output outputs verdict rating"),
-}
-# Words in names of columns that ask
-INPUTS = {*words("question prompt input query")}
 CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
     "cop answer_idx answer_index correct_index correct_option correct_choice correct_answer_num"
@@ -151,10 +145,6 @@ FILE = re.compile(
     r"[^\s?<>|]+\.(?:[ct]sv|txt|json|jsonl|html?|xml|pdf|xlsx?|docx?|md|db|sqlite|mp[34]|wav)"
 )
 ADDRESS = re.compile(r"https?://\S+")
-# Names of files, addresses and ids of other data
-ELSEWHERE = re.compile(
-    rf"{FILE.pattern}|{ADDRESS.pattern}|[0-9a-f]{{8}}-[0-9a-f-]{{20,}}|[0-9a-f]{{24,}}"
-)
 IMAGE = re.compile(r"(?i)\S\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$")
 SOUND = re.compile(r"(?i)\S\.(wav|mp[34]|flac|ogg|m4a|webm|avi|mov|mkv)(\?\S*)?$")
 # Words in names of columns that say what was found of an answer
@@ -163,10 +153,6 @@ JUDGES = {
         "verdict solvability solvable accuracy correct correctness judgment judgement accurate valid label factual factuality hallucination acceptable"
     )
 }
-# Names of models in names of columns: such a column has a model's output
-MODEL_NAMES = words(
-    "chatgpt gpt gpt3 gpt4 gpt35 llama claude gemini bard davinci vicuna mistral qwen deepseek"
-)
 SPLITS = {*words("train test dev valid validation val eval")}
 FILES = words("file file_name filename file_path attachment attachments")
 NO_ANSWER = {"proof", "notfound"}  # golds that are never an answer, in lower case
@@ -358,68 +344,19 @@ class Looked:
         """Whether a column says to which split a record belongs."""
         return {*map(text_of, self.values(Path(column)))} <= SPLITS
 
-    def may_answer(self) -> list[str]:
-        """The columns that may be the expected answer, if none is called so."""
-        used = {*names_in(self.plan.prompt), *self.plan.lists, *self.plan.images}
-        names = [
-            name
-            for name in self.columns
-            if name not in used
-            and folded(name) not in (*CONTEXTS, *OPTIONS)
-            and not (words_in(name) - {"score", "rating"}) & {*ABOUT, *AGAIN}
-            and not WRONG.fullmatch(folded(name))
-            and not self.names_splits(name)
-            and not words_in(name) & {*MODEL_NAMES}
-            and share(self.values(Path(name)), lambda v: ELSEWHERE.fullmatch(str(v)))
-            <= 0.5
-            and not self.are_numbered(name)
-        ]
-
-        def is_again(name: str) -> bool:
-            """Whether a column says what the prompt says, as sentences of a text."""
-            pairs = ((r.get(name), r.get(self.main)) for r in self.records)
-            both = [(text_of(one), text_of(main)) for one, main in pairs]
-            return share(both, lambda two: two[0][:40] == two[1][:40]) > 0.5
-
-        # Columns with such names come first, then labels. Objects come last.
-        return sorted(
-            names,
-            key=lambda name: (
-                isinstance(self.first(name), Mapping) or is_again(name),
-                not words_in(name) & SURE,
-                not words_in(name) & SOLVED,
-                not are_labels(map(as_text, self.values(Path(name)))),
-            ),
-        )
-
-    def are_numbered(self, column: str) -> bool:
-        """Whether a column counts the records, or has marks such as A-07."""
-        values = [*map(as_text, self.values(Path(column)))]
-        counts = [*map(str, range(len(values)))], [*map(str, range(1, len(values) + 1))]
-        are_marks = nearly_all_match(r"[A-Z]{1,4}[-_]?\d+", values)
-        many = len(values) >= FEWEST and 2 * len({*values}) >= len(values)
-        return many and (values in counts or are_marks)
-
     def texts(self) -> list[str]:
-        """The columns that a prompt may name, those with questions first."""
+        """The columns that a prompt may name."""
         others = {*ABOUT, *TOLD, "gold", "label"} - {"comment"}
 
         def may_ask(name: str) -> bool:
             return folded(name) not in EXPECTED and not words_in(name) & others
 
-        texts = {
-            name: [as_text(value) for value in self.values(Path(name))]
+        return [
+            name
             for name in self.columns
             if name not in self.plan.lists
             and (self.is_source(name) or (self.is_text(name) and may_ask(name)))
-        }
-        texts = {
-            name: its for name, its in texts.items() if share(its, SPARQL.match) <= 0.5
-        }
-        asks = {name: share(its, lambda t: "?" in t) for name, its in texts.items()}
-        return sorted(
-            texts, key=lambda name: (asks[name] <= 0.5, not words_in(name) & INPUTS)
-        )
+        ]
 
 
 RENAME = "rename it, without . : ! [ { }, and not a number"

@@ -4,19 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..apart import Column, has_one_value
-from ..asking import NUMBERS, SCORES, Asking, Doubt, at
+from ..apart import Column
+from ..asking import Asking, Doubt, at
 from ..columns import (
     ABOUT,
-    ANSWERS,
     CONTEXTS,
-    DIFFICULTY,
     EXPECTED,
     FIT,
     JUDGES,
     LABELS,
-    PROGRAM,
-    SOLVED,
     SURE,
     TOPICS,
     WRONG,
@@ -36,7 +32,7 @@ from ..fields import as_text, is_empty, names_in
 from ..naming import Naming
 from ..plan import Path, shown
 from ..records import Record
-from .files import which_column
+from .files import columns_to_name
 from .golds import are_letters, are_long
 
 
@@ -47,35 +43,13 @@ def a_topic(looked: Asking, found: list[str], columns: list[str]) -> Doubt | Non
     count = len(looked.values(Path(found[0])))
     if not topic or (topic != found[0] and count >= FIT * len(looked.records)):
         return None
-    others = [
-        name
-        for name in columns
-        if words_in(name) & {*EXPECTED} - {*ABOUT}
+    may_answer = (
+        words_in(name) & {*EXPECTED} - {*ABOUT}
         or (not words_in(name) & {*ABOUT} and is_texts(looked.first(name)))
-    ]
-    no_answers = {name for name in others if WRONG.fullmatch(folded(name))}
-    no_answers |= {name for name in others if folded(name) in CONTEXTS}
-    others = [
-        name
-        for name in others
-        if name not in no_answers and not looked.are_numbered(name)
-    ]
-    others.sort(key=lambda name: not _has_programs(looked, name))
-    if not others:
-        return None
-    return Doubt(
-        f"the expected answer may be {others[0]}, such as {shown(looked.first(others[0]))!r}, or "
-        f"{topic}, such as {shown(looked.first(topic))!r}",
-        tuple(
-            {"expected": name}
-            for name in dict.fromkeys((*others, topic))
-            if not isinstance(looked.first(name), Mapping)
-        ),
+        for name in columns
+        if not (WRONG.fullmatch(folded(name)) or folded(name) in CONTEXTS)
     )
-
-
-def _has_programs(looked: Looked, column: str) -> bool:
-    return share(map(str, looked.values(Path(column))), PROGRAM.search) > 0.5
+    return columns_to_name(looked) if any(may_answer) else None
 
 
 @at("expected")
@@ -261,31 +235,7 @@ def answers_in_several_columns(looked: Asking, others: list[str]) -> Doubt | Non
     )
 
 
-@at("no expected")
-def no_column_of_answers(looked: Asking, others: list[str]) -> Doubt:
-    rest = others or [n for n in looked.columns if not looked.plan.became(n)]
-    rest = [
-        name
-        for name in rest
-        if not words_in(name) & {*NUMBERS}
-        and not (words_in(name) & {*DIFFICULTY} and Column(looked, name).is_difficulty)
-    ]
-    rest += [n for n in looked.columns if folded(n) in SCORES and n not in rest]
-    rest = [n for n in rest if not has_one_value(Column(looked, n))] or rest
-    likely = [n for n in looked.may_answer() if n in rest] or rest
-    if options := looked.plan.options:
-        names = {path.column for path in options.paths}
-        likely = [name for name in likely if name not in names]
-        named = [
-            n for n in rest if n not in names and looked.names_options(Path(n), options)
-        ]
-        named.sort(key=lambda n: nearly_all_match(r"\d", looked.values(Path(n))))
-        likely = [*dict.fromkeys([*named, *likely])]
-    doubt = which_column(looked, "the expected answer", "expected", "COLUMN", likely)
-    if any(words_in(name) & {*SURE, *SOLVED, *ANSWERS} for name in likely):
-        return doubt
-    problem = f"{doubt.problem}. If no column has it, use a file that has answers"
-    return doubt._replace(problem=problem)
+at("no expected")(columns_to_name)
 
 
 @at("no golds")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from ..apart import Column
 from ..asking import ASSISTANTS, NO_TESTS, Asking, Doubt, at
@@ -12,7 +13,6 @@ from ..columns import (
     IMAGE,
     MESSAGES,
     OFTEN_EMPTY,
-    PAIRS,
     PROGRAMS,
     PROMPTS,
     RENAME,
@@ -21,11 +21,8 @@ from ..columns import (
     SPAN,
     TESTS,
     folded,
-    is_read,
     share,
-    titled,
     valid,
-    words,
     words_in,
 )
 from ..fields import as_text
@@ -239,61 +236,31 @@ def a_translation(looked: Asking) -> Doubt | None:
     )
 
 
-# Columns that a question may be about, or that ask
-SUBJECTS = words("intent name title topic concept")
-
-
 @at("no prompt")
-def no_column_of_prompts(looked: Asking) -> Doubt:
-    given = looked.given.get("expected", "")
-    texts = [n for n in looked.texts() if n != given]
-    if given:  # the others are all that is left
-        texts = texts or [n for n in looked.columns if n != given and looked.is_text(n)]
-    texts = [n for n in texts if share(looked.values(Path(n)), is_read) > 0.5] or texts
-    few = [n for n in texts if Column(looked, n).are_labels]
-    texts = [n for n in texts if n not in few] or texts
-    around = [name for name in texts[1:] if Column(looked, name).is_passage]
-    around += [
-        name
-        for name in looked.columns
-        if name not in (*texts, given)
-        and (folded(name) in CONTEXTS or words_in(name) & {*PAIRS})
-    ]
-    # One that many records lack may belong to some of the answers.
-    most = (1 - OFTEN_EMPTY) * len(looked.records)
-    around = [name for name in around if len(looked.values(Path(name))) >= most]
-    subjects = [n for n in SUBJECTS if looked.is_text(n)]
-    named = [looked.named([name]) for name in subjects]
-    likely = [f"{{{name}}}" for name in [*named, *texts] if valid(name)]
-    likely.sort(key=lambda template: not looked.is_source(template[1:-1]))
-    likely = [*map(titled, looked.pairs(texts)), *likely]
-    if around and texts:
-        shows = {*around, texts[0]}
-        likely.insert(0, titled([n for n in looked.columns if n in shows]))
-    return which_column(looked, "the prompt", "prompt", "{COLUMN}", likely)
-
-
-def which_column(
-    looked: Asking, what: str, option: str, value: str, likely: list[str]
-) -> Doubt:
-    known = {*PROMPTS, *CONTEXTS, *EXPECTED, *ABOUT}
+def columns_to_name(looked: Asking, *_: Any) -> Doubt:
+    """No name tells the prompt, or the expected answer: the reader sees the columns, and chooses."""
     header = ". If that is a record, and no names, add a first line with names"
-    is_table = re.search(r"\.[ct]sv\b", looked.records[0].place) is not None
-    header *= is_table and len(looked.columns) == 2 and option == "prompt"
-    header *= not known & {*map(folded, looked.columns)}
-    names = dict.fromkeys(name for record in looked.records for name in record if name)
-    empty = [name for name in names if name not in looked.columns]
-    nothing = f"; {', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
-    if option == "prompt" and not any(map(valid, looked.columns)):
-        header = ". If that is a record, and no names, add a first line with names"
-        return Doubt(
-            f"no template can name {looked.columns[0]!r} and the like: {RENAME}{header * is_table}"
-        )
-    return Doubt(
-        f"which column is {what} is not clear: there are {', '.join(looked.columns)}"
-        f"{nothing * bool(empty)}. Name it with --{option} '{value}', or -d {option}='{value}'{header}",
-        tuple({option: each} for each in dict.fromkeys(likely[:4])),
+    header *= re.search(r"\.[ct]sv\b", looked.records[0].place) is not None
+    way, what = {"expected": "COLUMN"}, "which column is the expected answer"
+    if not looked.plan.prompt:
+        if not any(map(valid, looked.columns)):
+            return Doubt(
+                f"no template can name {looked.columns[0]!r} and the like: {RENAME}{header}"
+            )
+        way = {"prompt": "{COLUMN}", **way}
+        what = "which columns are the prompt and the expected answer"
+        if looked.called_answer or looked.given.get("expected"):
+            way, what = {"prompt": "{COLUMN}"}, "which column is the prompt"
+    problem = (
+        f"{what} is not clear. Name {'both' if len(way) == 2 else 'it'} in this command"
     )
+    if "prompt" in way:
+        problem += ". A prompt may name several columns, each as {COLUMN}"
+    if "expected" in way:
+        problem += ". If no column has the answers, use a file that has them"
+    known = {*PROMPTS, *CONTEXTS, *EXPECTED, *ABOUT} & {*map(folded, looked.columns)}
+    header *= len(looked.columns) == 2 and not known
+    return Doubt(problem + header, (way,))
 
 
 @at("media")

@@ -32,7 +32,6 @@ from ..columns import (
     share,
     title,
     titled,
-    valid,
 )
 from ..fields import as_text, names_in
 from ..plan import Path, shown
@@ -316,15 +315,9 @@ def the_same_prompts(looked: Asking, asked: list[str]) -> Doubt | None:
             f"{len({*asked})} different questions are in {len(asked)} records, and {shown(most)!r} is in {count}: "
             "leave the repeated ones out"
         )
-    texts = [n for n in looked.texts() if n not in names_in(looked.plan.prompt)]
-    texts = [n for n in texts if valid(n) and not Column(looked, n).are_labels]
     return Doubt(
         f"{count} of {len(asked)} prompts are {shown(most)!r}, so they lack a question: "
-        f"there are {', '.join(looked.columns)}. Name the columns with --prompt",
-        tuple(
-            {"prompt": titled([name, *names_in(looked.plan.prompt)])}
-            for name in texts[:2]
-        ),
+        "name the columns with --prompt"
     )
 
 
