@@ -2016,6 +2016,31 @@ ASKED = {
         "The same goes for owner",
         2,
     ),
+    "amounts among words": Asked(
+        rows(6, question=ask, answer=lambda n: f"down by {n}.5% of the oil"),
+        "6 of 6 answers have an amount among words, such as 'down by 0.5% of the oil'",
+        2,
+    ),
+    "names of tools that no prompt has": Asked(
+        rows(
+            6,
+            question=ask,
+            expected_tools=lambda n: ["look_up", ["pour_out", "ask_ann"][n % 2]],
+        ),
+        "Which of these are needed: ask_ann, look_up, pour_out?' --grader all",
+        1,
+    ),
+    "figures that no row has, in messages": Asked(
+        rows(
+            6,
+            messages=lambda n: [
+                {"role": "user", "content": f"How tall is jug {n} in Figure 3?"}
+            ],
+            answer=lambda n: f"{n} feet",
+        ),
+        "6 of 6 prompts, such as 'How tall is jug 0 in Figure 3?', speak of figure 3, and no column has it",
+        1,
+    ),
     "names of films": Asked(
         rows(6, video=lambda n: f"40100{n}", question=ask, answer=lambda n: f"jug {n}"),
         "the column 'video' names sounds or films, such as '401000'",

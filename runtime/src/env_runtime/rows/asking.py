@@ -27,6 +27,7 @@ The plan is chosen in stages, and the doubts of each are asked there, in this or
     columns     columns may belong to the prompt
     prompts     the prompts as they are
     as asked    the prompts that the user named
+    chats       prompts that are messages
     parts       the records of which each holds several
     misfits     records do not fit the grader
     incomplete  records lack the question or the answer
@@ -243,9 +244,8 @@ class Asking(Looked):
         """The command that says more in the prompt; none for messages."""
         if self.plan.is_chat:
             return []
-        # A paragraph whose columns are empty in a record is left out there.
-        between = "\n\n" if "\n" in (template := self.labeled()) else " "
-        return [{"prompt": f"{template}{between}{more}"}]
+        # Apart from the columns: a text may be a line of prose, or empty in a record.
+        return [{"prompt": f"{self.labeled()}\n\n{more}"}]
 
 
 DOUBTS: dict[str, list[Callable[..., Doubt | None]]] = {}

@@ -110,6 +110,8 @@ class Chooser(Golds):
             self._choose_contexts()
         elif prompt:
             self.ask("as asked", [*map(plan.question, self.records)])
+        else:
+            self.ask("chats", [*map(plan.question, self.records)])
         plan.difficulty = self._difficulty()
         plan.needed = self._needed()
         plan.has_id = all("id" in record for record in self.records)

@@ -156,6 +156,31 @@ def objects_as_texts(
 
 
 @at("lists")
+def names_of_tools(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Lists of names such as look_up, which no prompt has."""
+    plan = looked.plan
+    lists = [gold for gold in golds if isinstance(gold, list) and is_texts(gold)]
+    names = sorted({name for one in lists for name in one})
+    if looked.says_what_to_do or looked.native or plan.options or plan.is_chat:
+        return None
+    if len(lists) < FIT * len(golds) or len(names) > 5 * LABELS:
+        return None
+    if words_in(plan.expected.column) & {"id", "ids"}:
+        return None
+    if share(names, re.compile(r"[a-z\d]+(?:_[a-z\d]+)+").fullmatch) <= 0.5:
+        return None
+    asked = [*map(plan.question, looked.records)]
+    if share(asked, lambda text: any(name in text for name in names)) > 0.5:
+        return None
+    ways = looked.ways(f"Which of these are needed: {', '.join(names)}?")
+    return Doubt(
+        f"{plan.expected.column} has lists of names, such as {', '.join(lists[0])}, and no prompt has these: say it in "
+        "the prompt, as in this command",
+        tuple({**way, "grader": "all"} for way in ways),
+    )
+
+
+@at("lists")
 def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Lists of texts are not spellings of one answer."""
     path, has_options = looked.plan.expected, bool(looked.plan.options)
@@ -612,6 +637,25 @@ def signs_without_letters(looked: Asking, golds: list[Any]) -> Doubt | None:
     return Doubt(
         f"{looked.plan.expected.column} has signs without letters, such as {shown(texts[0])!r}, and others may be as "
         "right. Have a model compare them, as in the first command. The second compares the signs",
+        ({"grader": "judge"}, {"grader": "text"}),
+    )
+
+
+# Money, a percentage, or a number such as 4.2 before its unit
+AMOUNT = re.compile(r"[$€£¥₹]\s?\d|\d\s?[%％٪€£¥₹]|\d[.,]\d+\s+[^\W\d_]{2}")
+
+
+@at("texts")
+def amounts_among_words(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Golds such as `down by 4.1%`, of which only the whole text would earn."""
+    texts = [*map(str, golds)]
+    among = [t for t in texts if AMOUNT.search(t) and re.search(r"[^\W\d_]{2}", t)]
+    if len(among) <= 0.5 * len(texts) or looked.plan.pattern or looked.plan.options:
+        return None
+    return Doubt(
+        f"{len(among)} of {len(texts)} answers have an amount among words, such as {shown(among[0])!r}. In the first "
+        "command a model compares them, and the second wants the whole text. Or name the part that counts with "
+        "--expected 'COLUMN=PATTERN'",
         ({"grader": "judge"}, {"grader": "text"}),
     )
 

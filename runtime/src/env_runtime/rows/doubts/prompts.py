@@ -210,6 +210,7 @@ TOLD_OF = re.compile(
     r"(story|passage|article|tale|paragraph|picture|image|photo|video|dialogue|transcript|document|"
     r"(?!periodic )\w+ table)\b"
 )
+FIGURE = re.compile(r"(?i)\b((?:figure|fig\.|table) \d+)\b")
 
 
 @at("main")
@@ -236,12 +237,14 @@ def something_that_an_id_names(looked: Asking) -> Doubt | None:
 
 
 @at("prompts")
+@at("chats")
 def something_that_no_column_has(looked: Asking, asked: list[str]) -> Doubt | None:
     """The questions speak of a story, and they are all that a record has."""
     plan = looked.plan
     if plan.images or median(map(count_of_words, asked)) > 3 * LONG:
         return None
-    found = [match[1].casefold() for text in asked if (match := TOLD_OF.search(text))]
+    found = [TOLD_OF.search(text) or FIGURE.search(text) for text in asked]
+    found = [match[1].casefold() for match in found if match]
     # A column of passages that has none: they were left out.
     empty = any(
         folded(name) in CONTEXTS and not looked.values(Path(name))
@@ -250,8 +253,9 @@ def something_that_no_column_has(looked: Asking, asked: list[str]) -> Doubt | No
     if len(found) <= (0.1 if empty else 0.5) * len(asked):
         return None
     [(what, _)] = Counter(found).most_common(1)
+    the = "" if FIGURE.fullmatch(what) else "the "
     return Doubt(
-        f"{len(found)} of {len(asked)} prompts, such as {shown(asked[0])!r}, speak of the {what}, and no column has "
+        f"{len(found)} of {len(asked)} prompts, such as {shown(asked[0])!r}, speak of {the}{what}, and no column has "
         "it: put it into the records. If it is not needed, this command goes on",
         ({"prompt": plan.prompt},),
     )
