@@ -82,8 +82,11 @@ CASES_BY_DAY = {
     "runtime/test_mcp_episode.py::test_calls_reach_a_server_of_the_episodes_own": 1,
     "runtime/test_mcp_episode.py::test_the_gates_find_episodes_that_see_one_another": 1,
     "runtime/test_mcp_programs.py::test_a_database_that_the_server_leaves": 1,
-    "runtime/test_mcp_programs.py::test_a_file_that_the_server_leaves": 4,
-    "runtime/test_mcp_programs.py::test_uv_run_in_a_folder": 2,
+    "runtime/test_mcp_programs.py::test_a_file_that_the_server_leaves": 2,
+    "runtime/test_mcp_programs.py::test_a_program_with_its_modules_beside_its_folder": 2,
+    "runtime/test_mcp_programs.py::test_a_python_program_with_its_modules_beside_bin": 1,
+    "runtime/test_mcp_programs.py::test_scripts_of_node": 4,
+    "runtime/test_mcp_programs.py::test_uv_run_in_a_folder": 1,
     "runtime/test_mcp_programs.py::test_uv_run_of_a_script_with_dependencies_of_its_own": 1,
     "runtime/test_models.py::test_a_failure_for_every_question_masks_the_sample": 9,
     "runtime/test_models.py::test_a_failure_that_a_text_causes_masks_nothing": 9,
@@ -102,6 +105,7 @@ CASES_BY_DAY = {
     "test_environments.py::test_the_main_branch_of_nemo_gym_can_be_installed": 0,
     "test_environments.py::test_the_workspaces_of_this_machine": 0,
     "test_environments.py::test_tools_of_ones_own_only": 0,
+    "test_examples.py::test_a_query_only_reads_and_ends": 6,
     "test_examples.py::test_gates_and_tests_are_green": 0,
     "test_guests.py::test_a_repository_that_stays_as_it_is_is_accepted": 3,
     "test_guests.py::test_a_second_environment_does_not_replace_the_first": 1,
@@ -141,6 +145,9 @@ CASES_BY_DAY = {
     "test_update.py::test_from_an_earlier_release_over_a_class_of_ones_own": 0,
     "test_update.py::test_updates_as_pull_requests": 0,
 }
+# How many cases of a test `.ci/run` repeats on the other release series. GitHub's workflow
+# runs all tests on both.
+CASES_ON_BOTH = 6
 SERVERS = [
     RUNTIME + "gym_series.py",
     RUNTIME + "resources_server/",
@@ -401,9 +408,11 @@ def pytest_collection_modifyitems(
 ) -> None:
     """The tests on the other release series are slow. A nightly test is not slow, too."""
     cases: Counter[str] = Counter()
+    numbers = {}  # of each case among those of its test, from 1
     for item in items:
         test = item.nodeid.removeprefix("tests/").partition("[")[0]
         cases[test] += 1
+        numbers[item] = cases[test]
         if cases[test] > CASES_BY_DAY.get(test, math.inf):
             item.add_marker(pytest.mark.nightly)
     if (since := config.getoption("--changed-since")) is not None:
@@ -423,7 +432,7 @@ def pytest_collection_modifyitems(
             item.own_markers = [one for one in item.own_markers if one.name != "slow"]
         elif parameters.get("series", QUICK) != QUICK:
             item.add_marker("slow")
-        if depends_on_the_series(item):
+        if depends_on_the_series(item) and numbers[item] <= CASES_ON_BOTH:
             item.add_marker("series")
         if item.get_closest_marker("slow") or item.get_closest_marker("nightly"):
             # Sockets to processes that they started end with these.

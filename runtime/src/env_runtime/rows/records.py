@@ -296,7 +296,9 @@ def _object(line: str, place: str) -> dict[str, Any]:
         return _whole(parse(line.encode(), place), line)
     except RolloutError as error:
         cure = "mend the line or remove it"
-        if line.strip() in {"{", "[", "[{"}:
+        if line.lstrip().startswith(("//", "#")):
+            cure = "JSON has no comments, so remove these lines"
+        elif line.strip() in {"{", "[", "[{"}:
             cure = "a record is one line; name the file .json if it is one JSON value"
         raise RolloutError(f"{error}: {cure}") from None
 
