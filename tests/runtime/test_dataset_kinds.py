@@ -1882,7 +1882,7 @@ ASKED = {
     ),
     "a table without a header, and labels": Asked(
         "The bread is good,pos\nThe jug leaks,neg\nSalt in the oil,pos\n",
-        "'pos' is also a value: if that is a record, and no names, add a first line",
+        "'pos' is also a value: if the first line is a record, add one with names",
         kind="csv",
     ),
     "a gold beside the judgement of another answer": Asked(
@@ -1933,7 +1933,7 @@ ASKED = {
     ),
     "cards without a header": Asked(
         "Knytnæve,Joomeok\nSpark,Chagi\nFremad,Ap\n",
-        "If that is a record, and no names, add a first line with names",
+        "If the first line is a record, add one with names before it",
         1,
         kind="csv",
     ),
@@ -2040,6 +2040,65 @@ ASKED = {
         ),
         "6 of 6 prompts, such as 'How tall is jug 0 in Figure 3?', speak of figure 3, and no column has it",
         1,
+    ),
+    "a label that another column names": Asked(
+        rows(
+            12,
+            question=ask,
+            answer=lambda n: f"{BARN} I have not looked {n}.",
+            label=lambda n: n % 2,
+            label_name=lambda n: ["direct", "evasive"][n % 2],
+        ),
+        "Answer direct or evasive.' --expected label_name",
+        1,
+    ),
+    "routes that no question asks for": Asked(
+        rows(12, question=ask, expected_route=lambda n: ["api", "rag", "both"][n % 3]),
+        "expected_route is one of api, both, rag, and no prompt asks for these",
+        2,
+    ),
+    "images of some records, beside a prompt that nobody knows": Asked(
+        rows(
+            10,
+            wording=ask,
+            why=lambda n: f"{JUGS} {n}",
+            image=lambda n: "j.png" if n < 2 else "",
+        ),
+        "which columns are the prompt and the expected answer is not clear",
+        1,
+    ),
+    "a summary that nothing asks for": Asked(
+        rows(
+            6,
+            dialogue=lambda n: f"Ann: Where is jug {n}? Bo: {BARN}",
+            summary=lambda n: (
+                f"Ann looks for jug {n}, and Bo tells her of the barn where all jugs stand."
+            ),
+        ),
+        "ask nothing: say what to do with --prompt '{dialogue} ...?'",
+        0,
+        ("--prompt", "{dialogue}", "--grader", "judge"),
+    ),
+    "lists of questions and of answers": Asked(
+        rows(
+            6,
+            question=ask,
+            queries=lambda n: [ask(n), ask(n + 9)],
+            options=lambda n: ["oil", "salt"],
+            answer=lambda n: ["A", "B"],
+        ),
+        "queries and answer are lists of the same length, so a record has several questions",
+    ),
+    "how alike two texts are": Asked(
+        rows(
+            6,
+            sentence1=lambda n: f"Jug {n} is full.",
+            sentence2=lambda n: f"Jug {n} is old.",
+            score=lambda n: f"{n}.125",
+        ),
+        "score is a number, and no column asks the question",
+        0,
+        ("--expected", "score"),
     ),
     "names of films": Asked(
         rows(6, video=lambda n: f"40100{n}", question=ask, answer=lambda n: f"jug {n}"),
@@ -2726,13 +2785,6 @@ ASKED = {
         "Answer far or near.",
         1,
     ),
-    "keywords, of which one is hardly an answer": Asked(
-        rows(
-            6, question=ask, expected_keywords=lambda n: [f"jug {n}", "oil", f"day {n}"]
-        ),
-        "is not clear\nCommands:\n  uv run python -m env_runtime.rows ../data.jsonl --grader all ",
-        3,
-    ),
     "one prompt for records that differ": Asked(
         rows(
             20,
@@ -2885,6 +2937,13 @@ def again(printed):
     """The arguments of the commands that are proposed."""
     start = r"(?ms)^  uv run python -m env_runtime\.rows (.*?)    # or copy with -d "
     return [shlex.split(command) for command in re.findall(start, printed)]
+
+
+def test_words_that_an_answer_contains_want_a_grade_of_their_own(written):
+    columns = {"question": ask, "expected_keywords": lambda n: [f"jug {n}", "oil"]}
+    printed = written(source_of(Asked(rows(6, **columns), "")))
+    assert "expected_keywords has words that an answer must contain" in printed
+    assert "Write reward(answer) and oracle(task) in quiz.py" in printed
 
 
 LEVELS = {

@@ -104,8 +104,7 @@ class Asking(Looked):
                 if doubt.own:
                     raise OwnGrade(doubt.problem)
                 lines = [doubt.problem]
-                options = {option for way in doubt.ways for option in way}
-                if options & {"prompt", "expected"} or "--prompt" in doubt.problem:
+                if doubt.ways or "--prompt" in doubt.problem:
                     lines += ["Columns:", *self.told_of_columns()]
                 if doubt.ways:
                     lines += ["Commands:", *self.commands(doubt.ways)]

@@ -240,7 +240,9 @@ class Golds(Asking):
             elif share(self.values(plan.expected), is_single) >= FIT:
                 firsts = plan.expected.then(FIRST)
                 golds = self.values(firsts)
-                are_few = are_labels(map(as_text, golds))
+                are_few = (
+                    are_labels(map(as_text, golds)) or share(golds, is_number) > 0.5
+                )
                 if plan.options or are_few or nearly_all_match("[A-J]", golds):
                     plan.expected = firsts
             if not given:

@@ -33,7 +33,7 @@ from ..naming import Naming
 from ..plan import Path, shown
 from ..records import Record
 from .files import columns_to_name
-from .golds import are_letters, are_long
+from .golds import are_letters, are_long, named_in
 
 
 @at("expected")
@@ -58,9 +58,12 @@ def two_answers(looked: Asking, found: list[str], columns: list[str]) -> Doubt |
     path, is_sure = looked.path(found[0]), bool(words_in(found[0]) & SURE)
     if not (is_sure or looked.are_short(looked.values(path))):
         return None
+    options = looked.plan.options
     for other in found[1:]:
         if folded(other) in EXPECTED[EXPECTED.index("solution") :]:
             return None
+        if options and not looked.names_options(looked.path(other), options):
+            continue  # the first one does, if any
         if not is_sure and words_in(other) & {*ABOUT}:
             continue
         others = looked.path(other)
@@ -123,6 +126,14 @@ def answers_that_were_judged(
         asked = f"{plan.prompt}\n\n" + "".join(
             f"{title(name)}: {{{name}}}\n\n" for name in parts
         )
+        values = [record.get(name) for record in looked.records]
+        if all(map(is_number, said)) and (called := named_in(looked, values)):
+            names = " or ".join(sorted({*map(as_text, looked.values(Path(called)))}))
+            return Doubt(
+                f"{called} says {names} of each {answer}, so that need not be the expected answer. This command asks "
+                "for what it says",
+                ({"prompt": f"{asked}Answer {names}.", "expected": called},),
+            )
         if not is_split:
             return Doubt(
                 f"{name} says {names} of each {answer}, so that need not be the expected answer. The first command "

@@ -21,7 +21,6 @@ from ..columns import (
     SPAN,
     TESTS,
     folded,
-    share,
     valid,
     words_in,
 )
@@ -59,7 +58,7 @@ def another_form(looked: Asking) -> Doubt | None:
 def one_column(looked: Asking) -> Doubt | None:
     if len(looked.columns) > 1 or not looked.is_text(only := looked.columns[0]):
         return None
-    header = ". If that is a record, and no name, add a first line with names"
+    header = ". If the first line is a record, add one with names before it"
     header *= " " in only
     return Doubt(
         f"the only column is {only!r}, and a row needs a question and an answer{header}"
@@ -149,7 +148,8 @@ def files_without_a_question(looked: Asking) -> Doubt | None:
     for name in [name for name in looked.columns if not name.lower().endswith("id")]:
         texts = [as_text(value) for value in looked.values(Path(name))]
         for pattern, find in ((IMAGE, names_of_images), (SOUND, names_of_sounds)):
-            if share(texts, pattern.search) > 0.5:
+            named = sum(pattern.search(text) is not None for text in texts)
+            if named > 0.5 * len(looked.records):
                 return find(looked, name)
     return None
 
@@ -189,7 +189,7 @@ def a_header_that_is_a_record(looked: Asking) -> Doubt | None:
         return None
     return Doubt(
         f"the columns are called {' and '.join(map(repr, looked.columns[:2]))}, and {again[0]!r} is also a "
-        "value: if that is a record, and no names, add a first line with names"
+        "value: if the first line is a record, add one with names before it"
     )
 
 
@@ -239,7 +239,7 @@ def a_translation(looked: Asking) -> Doubt | None:
 @at("no prompt")
 def columns_to_name(looked: Asking, *_: Any) -> Doubt:
     """No name tells the prompt, or the expected answer: the reader sees the columns, and chooses."""
-    header = ". If that is a record, and no names, add a first line with names"
+    header = ". If the first line is a record, add one with names before it"
     header *= re.search(r"\.[ct]sv\b", looked.records[0].place) is not None
     way, what = {"expected": "COLUMN"}, "which column is the expected answer"
     if not looked.plan.prompt:
@@ -255,7 +255,9 @@ def columns_to_name(looked: Asking, *_: Any) -> Doubt:
         f"{what} is not clear. Name {'both' if len(way) == 2 else 'it'} in this command"
     )
     if "prompt" in way:
-        problem += ". A prompt may name several columns, each as {COLUMN}"
+        problem += (
+            ". A prompt may name several columns, each as {COLUMN}, and says what to do"
+        )
     if "expected" in way:
         problem += ". If no column has the answers, use a file that has them"
     known = {*PROMPTS, *CONTEXTS, *EXPECTED, *ABOUT} & {*map(folded, looked.columns)}

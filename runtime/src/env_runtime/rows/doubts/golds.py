@@ -21,6 +21,7 @@ from ..columns import (
     INDEXES,
     LABELS,
     NOTHING,
+    PAIRS,
     PROGRAM,
     SENTENCE,
     SHORT,
@@ -38,6 +39,7 @@ from ..columns import (
     share,
     titled,
     valid,
+    words,
     words_in,
 )
 from ..fields import (
@@ -155,6 +157,26 @@ def objects_as_texts(
     )
 
 
+# Words in names of columns with what an answer has in it, among other words
+CONTAINED = {
+    *words("keyword keywords contain contains include includes mention mentions")
+}
+
+
+@at("lists")
+def words_of_an_answer(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Lists of words that an answer has to contain."""
+    column = looked.plan.expected.column
+    if looked.plan.options or not words_in(column) & CONTAINED:
+        return None
+    if not any(isinstance(gold, list) for gold in golds):
+        return None
+    return Doubt(
+        f"{column} has words that an answer must contain, such as {shown(golds[0])!r}, and no grader here looks for these",
+        own=True,
+    )
+
+
 @at("lists")
 def names_of_tools(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Lists of names such as look_up, which no prompt has."""
@@ -198,13 +220,13 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
         return None
     if looked.plan.also and {*map(folded, looked.plan.also)} <= {*SPELLED}:
         return None
-    names = [] if has_options or looked.plan.is_chat else looked.columns
+    names = [] if looked.plan.is_chat else looked.columns
     for name in names:
         pairs = [(r.get(name), looked.plan.said(r)) for r in looked.records]
         same = share(
             pairs, lambda two: are_several(*two) and len(two[0]) == len(two[1])
         )
-        if name != path.column and same > 0.5:
+        if same > 0.5 and looked.plan.became(name) not in ("expected", "options"):
             return Doubt(
                 f"{name} and {path.column} are lists of the same length, so a record has several questions: "
                 "write one record for each"
@@ -215,11 +237,6 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
         return None
     form = f". {looked.form}, which these graders read" * bool(looked.form)
     graders = ("all", "ordered") if has_options else ("any", "all", "ordered")
-    if words_in(path.column) & {
-        "keyword",
-        "keywords",
-    }:  # one common word answers nothing
-        graders = ("all", "any", "ordered")
     if are_long(looked, [part for one in lists for part in one]):
         graders = ("judge", "any")
     return Doubt(
@@ -426,7 +443,7 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
     if not (whole and few and (is_class or zero_one)) or looked.says_what_to_do:
         return None
-    if name_of := _named_in(looked, golds):
+    if name_of := named_in(looked, golds):
         return Doubt(
             f"{expected.column} is a number, and {name_of} says what each stands for, such as "
             f"{shown(looked.first(name_of))!r}",
@@ -442,13 +459,14 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     return Doubt(*looked.said_in_the_prompt(problem, ways, {"grader": "number"}))
 
 
-def _named_in(looked: Asking, golds: list[Any]) -> str:
-    """The column of texts that stand for the numbers, one for each; "" if there is none."""
-    plan, count = looked.plan, len({*map(str, golds)})
+def named_in(looked: Asking, values: list[Any]) -> str:
+    """The column of texts that stand for the values, one for each; "" if there is none."""
+    plan, count = looked.plan, len({*map(str, values)})
     for name in looked.columns:
         if plan.became(name) or not looked.is_text(name):
             continue
-        pairs = {(str(plan.said(r)), as_text(r.get(name))) for r in looked.records}
+        texts_there = [as_text(record.get(name)) for record in looked.records]
+        pairs = {*zip(map(str, values), texts_there, strict=True)}
         texts = {text for _, text in pairs}
         if len(pairs) == len(texts) == count > 1 and not any(map(is_number, texts)):
             return name
@@ -494,6 +512,8 @@ def numbers_with_many_places(looked: Asking, golds: list[Any]) -> Doubt | None:
     plan = looked.plan
     if looked.native or looked.says_what_to_do and not plan.is_chat:
         return None
+    if folded(looked.main) in PAIRS:
+        return None  # how alike two texts are, which is asked about next
     found = [re.fullmatch(r"-?\d*\.(\d{3,})", str(gold).strip()) for gold in golds]
     if share(found, bool) <= 0.2:
         return None
@@ -561,10 +581,24 @@ def keys_that_nothing_tells(looked: Asking, golds: list[Any]) -> Doubt | None:
             f"{column} has {has}, and no message says so: say it in the messages. This command goes on as they are",
             ({"grader": "json"},),
         )
-    return Doubt(
-        f"{column} has {has}, and no question says so: say it "
-        f"with --prompt '{template} Answer with ...' --grader json"
+    said = f"with --prompt '{template} Answer with ...' --grader json"
+    part = (
+        next(
+            (
+                key
+                for key, value in first.items()
+                if isinstance(value, str | int | float)
+            ),
+            "",
+        )
+        if is_object
+        else ""
     )
+    or_part = (
+        f". If one part is the answer, name it, such as --expected {column}.{part}"
+        * bool(part)
+    )
+    return Doubt(f"{column} has {has}, and no question says so: say it {said}{or_part}")
 
 
 @at("places")

@@ -163,6 +163,10 @@ def parts_of_one_question(looked: Asking, column: str) -> Doubt | None:
     )
 
 
+# Columns whose names say what was done to a text, which no text asks for by itself
+TASKS = ("summary", "highlights", "translation", "title", "headline")
+
+
 @at("as asked")
 def columns_that_ask_nothing(looked: Asking, asked: list[str]) -> Doubt | None:
     """The user named only columns, and what they hold are no questions."""
@@ -170,7 +174,9 @@ def columns_that_ask_nothing(looked: Asking, asked: list[str]) -> Doubt | None:
     if looked.says_what_to_do or plan.is_chat or plan.images or plan.options:
         return None
     names = {*map(folded, names_in(plan.prompt))}
-    if names & {*QUESTIONS, *CLAIMS} or share(asked, asks_something) >= 0.5:
+    is_task = folded(plan.expected.column) in TASKS
+    asks = names & {*QUESTIONS, *CLAIMS} or share(asked, asks_something) >= 0.5
+    if asks and not (is_task and not names & {*QUESTIONS}):
         return None
     return Doubt(
         f"the prompts, such as {shown(asked[0])!r}, ask nothing: say what to do with "

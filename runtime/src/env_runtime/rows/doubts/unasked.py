@@ -177,7 +177,8 @@ def statements(looked: Asking, golds: list[Any]) -> Doubt | None:
     ]
     is_text = name in TEXTS  # of which a part may have no full stop
     told = [
-        not ASKS.search(text) and (is_text or bool(_STATEMENT.fullmatch(text)))
+        not (ASKS.search(text) or re.search(r"[?？؟]\W*$", text))
+        and (is_text or bool(_STATEMENT.fullmatch(text)))
         for text in texts
     ]
     if name not in QUESTIONS and median(map(count_of_words, texts)) <= 3:
@@ -213,7 +214,7 @@ ANSWER_TO = {
 }
 KINDS = {
     *words("category intent type kind phase stage behavior topic"),
-    *words("tool tools scope domain difficulty"),
+    *words("tool tools scope domain difficulty route routing queue department skill"),
 }
 # Labels of two texts, which need no question
 ENTAILS = re.compile(
