@@ -170,7 +170,6 @@ def outcome_of(said: str) -> str:
 
 def _without_values(said: str) -> str:
     line = re.sub(r"such as .*", "such as ~", said.strip().partition("\n")[0])
-    line = re.sub(r"there are .*?\. Name it", "there are ~. Name it", line)
     line = re.sub(r"holds no text, but .*", "holds no text, but ~", line)
     line = re.sub(r"the columns .*, \.\.\. look", "the columns ~ look", line)
     line = re.sub(r"(?<!\w)'.*?'(?!\w)|\".*?\"|/\S*/|[a-z]*\d+", "~", line)
