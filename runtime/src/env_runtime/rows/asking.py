@@ -54,7 +54,6 @@ from .columns import (
     FEWEST,
     FIT,
     LABELS,
-    OPTION,
     TOPICS,
     Looked,
     are_labels,
@@ -160,16 +159,6 @@ class Asking(Looked):
             if reason.holds is explains_the_answer and (m := _ONE_OF_TWO.match(name)):
                 pairs.setdefault(m[1], []).append(name)
         return next((pair for pair in pairs.values() if len(pair) == 2), [])
-
-    def pairs(self, names: Collection[str]) -> list[list[str]]:
-        """Columns such as question1 and question2, two and two."""
-        starts: dict[str, list[str]] = {}
-        for name in names:
-            if OPTION.fullmatch(folded(name)) or not valid(name):
-                continue
-            if match := _ONE_OF_TWO.match(name):
-                starts.setdefault(match[1], []).append(name)
-        return [sorted(two) for two in starts.values() if len(two) == 2]
 
     def template(self) -> str:
         """A template of all that the question is surely about, for commands in messages."""
