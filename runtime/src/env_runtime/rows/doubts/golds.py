@@ -770,7 +770,7 @@ def long_answers(looked: Asking, texts: list[str]) -> Doubt:
     )
     return Doubt(
         f"how to compare the answers is not clear: they have {words:g} words (the "
-        f"median){some}, such as {max(texts, key=len)!r:.80}. Have a model compare them with "
+        f"median){some}, such as {shown(max(texts, key=len))!r}. Have a model compare them with "
         "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'. The second "
         f"command compares whole texts{', and the last asks the other way around' * bool(turned)}",
         ({"grader": "judge"}, {"grader": "text"}, *turned),
