@@ -2100,6 +2100,29 @@ ASKED = {
         0,
         ("--expected", "score"),
     ),
+    "no, in each answer": Asked(
+        rows(
+            6, question=ask, answer=lambda n: f"No acute disease of lung {n} is seen."
+        ),
+        "how to compare the answers is not clear",
+        2,
+    ),
+    "a question on a card": Asked(
+        rows(
+            6,
+            front=lambda n: f"Hur många krukor har rum {n}?",
+            back=lambda n: (
+                f"{n} krukor, som alla står i ett rum under trappan och är gamla."
+            ),
+        ),
+        "how to compare the answers is not clear",
+        2,
+    ),
+    "a comment among the lines": Asked(
+        '// jugs\n{"question": "Who?", "answer": "Bo"}\n',
+        "JSON has no comments, so remove these lines",
+        kind="jsonl",
+    ),
     "names of films": Asked(
         rows(6, video=lambda n: f"40100{n}", question=ask, answer=lambda n: f"jug {n}"),
         "the column 'video' names sounds or films, such as '401000'",
@@ -2937,6 +2960,21 @@ def again(printed):
     """The arguments of the commands that are proposed."""
     start = r"(?ms)^  uv run python -m env_runtime\.rows (.*?)    # or copy with -d "
     return [shlex.split(command) for command in re.findall(start, printed)]
+
+
+def test_a_number_in_a_list_of_its_own_is_a_number(written):
+    columns = {"question": ask, "answer": lambda n: [f"{n + 14}.0"]}
+    assert "grader: number" in written(source_of(Asked(rows(9, **columns), "")))
+
+
+def test_a_label_of_the_topic_is_no_second_answer(written):
+    columns = {
+        "question": ask,
+        "options": lambda n: [f"jug {n}", f"mug {n}"],
+        "answer": lambda n: f"jug {n}",
+        "label": lambda n: ["History", "Law"][n % 2],
+    }
+    assert "expected: answer (" in written(source_of(Asked(rows(12, **columns), "")))
 
 
 def test_words_that_an_answer_contains_want_a_grade_of_their_own(written):

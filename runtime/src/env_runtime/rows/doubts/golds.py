@@ -650,6 +650,8 @@ def yes_or_no_in_a_sentence(looked: Asking, golds: list[Any]) -> Doubt | None:
         return None
     if share(found, lambda one: one and one[2]) <= 0.5:
         return None
+    if len({one[1].casefold() for one in found if one}) < 2:
+        return None  # as a radiologist writes `No acute disease.`
     return Doubt(
         f"{column} says yes or no, and more, such as {shown(golds[0])!r}. The first command compares "
         "yes and no, and in the second a model compares the whole texts",
