@@ -111,7 +111,7 @@ class Asking(Looked):
 
     @property
     def called_answer(self) -> str:
-        """The column whose name says that it has the answer, if it is no topic."""
+        """The column with a name of answers, topics left out; "" if there is none."""
         return self.named(name for name in EXPECTED if name not in TOPICS)
 
     def told_of_columns(self) -> Iterator[str]:

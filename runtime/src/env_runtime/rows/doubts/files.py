@@ -27,6 +27,9 @@ from ..columns import (
 from ..fields import as_text
 from ..plan import Path, shown
 
+# For a table whose first line may be a record
+HEADER = ". If the first line is a record, add one with names before it"
+
 
 @at("native")
 def rows_for_another_verifier(looked: Asking, named: str) -> Doubt | None:
@@ -58,8 +61,7 @@ def another_form(looked: Asking) -> Doubt | None:
 def one_column(looked: Asking) -> Doubt | None:
     if len(looked.columns) > 1 or not looked.is_text(only := looked.columns[0]):
         return None
-    header = ". If the first line is a record, add one with names before it"
-    header *= " " in only
+    header = HEADER * (" " in only)
     return Doubt(
         f"the only column is {only!r}, and a row needs a question and an answer{header}"
     )
@@ -239,7 +241,7 @@ def a_translation(looked: Asking) -> Doubt | None:
 @at("no prompt")
 def columns_to_name(looked: Asking, *_: Any) -> Doubt:
     """No name tells the prompt, or the expected answer: the reader sees the columns, and chooses."""
-    header = ". If the first line is a record, add one with names before it"
+    header = HEADER
     header *= re.search(r"\.[ct]sv\b", looked.records[0].place) is not None
     way, what = {"expected": "COLUMN"}, "which column is the expected answer"
     if not looked.plan.prompt:
@@ -255,9 +257,7 @@ def columns_to_name(looked: Asking, *_: Any) -> Doubt:
         f"{what} is not clear. Name {'both' if len(way) == 2 else 'it'} in this command"
     )
     if "prompt" in way:
-        problem += (
-            ". A prompt may name several columns, each as {COLUMN}, and says what to do"
-        )
+        problem += ". A prompt can have several columns, each as {COLUMN}, and words that say what to do"
     if "expected" in way:
         problem += ". If no column has the answers, use a file that has them"
     known = {*PROMPTS, *CONTEXTS, *EXPECTED, *ABOUT} & {*map(folded, looked.columns)}

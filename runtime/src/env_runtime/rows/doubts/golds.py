@@ -437,7 +437,7 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     is_class = is_class and len(values) <= most
     whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
     zero_one = values <= {"0", "1", "0.0", "1.0"}
-    # What a classifier is to write. Nothing else says what 0, 1 and 2 mean.
+    # A classifier writes these, and nothing else says what 0, 1 and 2 mean.
     is_written = name in ("completion", "output", "target")
     is_class = is_class or (is_written and values in ({*"012"}, {*"0123"}))
     few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
@@ -582,22 +582,11 @@ def keys_that_nothing_tells(looked: Asking, golds: list[Any]) -> Doubt | None:
             ({"grader": "json"},),
         )
     said = f"with --prompt '{template} Answer with ...' --grader json"
-    part = (
-        next(
-            (
-                key
-                for key, value in first.items()
-                if isinstance(value, str | int | float)
-            ),
-            "",
-        )
-        if is_object
-        else ""
-    )
-    or_part = (
-        f". If one part is the answer, name it, such as --expected {column}.{part}"
-        * bool(part)
-    )
+    parts = first.items() if is_object else ()
+    scalars = [key for key, value in parts if isinstance(value, str | int | float)]
+    or_part = ""
+    if scalars:
+        or_part = f". If one part is the answer, name it, such as --expected {column}.{scalars[0]}"
     return Doubt(f"{column} has {has}, and no question says so: say it {said}{or_part}")
 
 
