@@ -2118,6 +2118,37 @@ ASKED = {
         "how to compare the answers is not clear",
         2,
     ),
+    "options with points": Asked(
+        rows(
+            6,
+            text=lambda n: f"How often do you fill jug {n}?",
+            answers=lambda n: [
+                {"text": "Never", "points": 0},
+                {"text": f"Every {n + 2} days", "points": 2},
+            ],
+        ),
+        "answers has the options of each question with their points",
+    ),
+    "files that questions are about": Asked(
+        rows(
+            8,
+            question=ask,
+            answer=lambda n: f"jug {n}",
+            source_file=lambda n: f"notes/room_{n // 4}.txt",
+        ),
+        "source_file names what a question may be about, such as 'notes/room_0.txt'",
+        1,
+    ),
+    "a column that some labels have": Asked(
+        rows(
+            12,
+            prompt=lambda n: f"Fill jug {n} with oil, then close the door behind you.",
+            hints=lambda n: [f"the jug of room {n} is by the door"] * (n % 2),
+            expected=lambda n: bool(n % 2),
+        ),
+        "whether hints belongs to the prompt is not clear: it is empty with some answers",
+        2,
+    ),
     "a comment among the lines": Asked(
         '// jugs\n{"question": "Who?", "answer": "Bo"}\n',
         "JSON has no comments, so remove these lines",
@@ -2975,6 +3006,13 @@ def test_a_label_of_the_topic_is_no_second_answer(written):
         "label": lambda n: ["History", "Law"][n % 2],
     }
     assert "expected: answer (" in written(source_of(Asked(rows(12, **columns), "")))
+
+
+def test_what_is_checked_wants_a_grade_of_its_own(written):
+    checks = {"title_contains": "jug", "parts": 2}
+    columns = {"question": ask, "expected": lambda n: {**checks, "room": n}}
+    printed = written(source_of(Asked(rows(6, **columns), "")))
+    assert "wants a grade of its own: expected names a rule" in printed
 
 
 def test_words_that_an_answer_contains_want_a_grade_of_their_own(written):

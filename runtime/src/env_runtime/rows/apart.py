@@ -252,6 +252,19 @@ def is_about_the_record(column: Column) -> bool:
 # ---------------------------------------------------------------------- by its values
 
 
+@because(ASKED, "it is empty with some answers, and filled with others")
+def is_there_with_some_answers(column: Column) -> bool:
+    """Labels that one can tell by whether a column has a value."""
+    lacking = [r for r in column.looked.records if is_empty(r.get(column.name))]
+    if min(len(lacking), len(column.records)) < FEWEST:
+        return False
+    golds: list[set[str]] = []
+    for records in (lacking, column.records):
+        golds.append({as_text(column.looked.plan.said(record)) for record in records})
+    few = 1 < len(golds[0] | golds[1]) <= LABELS
+    return few and not golds[0] & golds[1]
+
+
 @because(ASKED, "it has objects or lists, which the question may be about")
 def has_long_objects(column: Column) -> bool:
     if column.is_context or column.is_text or column.length <= SHORT:
@@ -400,6 +413,7 @@ def _said(looked: Looked, record: Record) -> list[str]:
 
 # Reasons for which a column may tell the answer
 TELLS = {
+    is_there_with_some_answers,
     is_code_that_nobody_asks_about,
     is_a_card_that_holds_the_answer,
     is_the_question_as_a_statement,

@@ -157,6 +157,7 @@ def objects_as_texts(
     )
 
 
+POINTS = {*SCORES, "points", "weight"}
 # Words in names of columns with what an answer has in it, among other words
 CONTAINED = {
     *words("keyword keywords contain contains include includes mention mentions")
@@ -392,11 +393,34 @@ def kind_of(value: Any, among_numbers: bool) -> str:
     return "object" if isinstance(value, Mapping) else "plain"
 
 
+# Keys of objects that say what is checked in an answer
+CHECKS = re.compile("func|check|constraint|rule|verif|eval_|must_|.*_contains$")
+
+
+@at("golds")
+def options_with_a_score_each(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Lists of objects such as {"text": "Often", "score": 3}, of which none is right."""
+    lists = [gold for gold in golds if isinstance(gold, list) and len(gold) > 1]
+    items = [item for one in lists for item in one if isinstance(item, Mapping)]
+    keys = {key for key in (items[0] if items else ()) if words_in(key) & POINTS}
+    numbers = all(
+        isinstance(item.get(key), int | float) for item in items for key in keys
+    )
+    texts = any(isinstance(value, str) for item in items[:1] for value in item.values())
+    if not (keys and numbers and texts) or len(lists) < FIT * len(golds):
+        return None
+    column = looked.plan.expected.column
+    return Doubt(
+        f"{column} has the options of each question with their {min(keys)}, such as {shown(lists[0])!r}, and does not say "
+        "which is right: name a column that does with --expected, or add one to the file"
+    )
+
+
 @at("golds")
 def names_of_rules(looked: Asking, golds: list[Any]) -> Doubt | None:
     if not all(isinstance(gold, Mapping) for gold in golds):
         return None
-    if any(re.match("func|check|constraint|rule|verif", key) for key in golds[0]):
+    if any(map(CHECKS.match, golds[0])):
         column = looked.plan.expected.column
         return Doubt(f"{column} names a rule: {shown(golds[0])}", own=True)
     return None

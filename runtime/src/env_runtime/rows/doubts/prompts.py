@@ -242,6 +242,27 @@ def something_that_an_id_names(looked: Asking) -> Doubt | None:
     )
 
 
+DOCUMENT = re.compile(r"(?!https?:).+\.(?:txt|md|pdf|html?|docx?)")
+
+
+@at("prompts")
+def documents_that_no_row_has(looked: Asking, asked: list[str]) -> Doubt | None:
+    """A column names the document that a question was written from."""
+    if looked.plan.images or median(map(count_of_words, asked)) > 3 * LONG:
+        return None
+    for name in looked.columns:
+        values = [*map(as_text, looked.values(Path(name)))]
+        is_shared = len({*values}) < 0.7 * len(values)
+        named = share(values, DOCUMENT.fullmatch) > 0.5
+        if named and is_shared and not looked.plan.became(name):
+            return Doubt(
+                f"{name} names what a question may be about, such as {shown(values[0])!r}, and no column has it: put it "
+                "into the records. If it is not needed, this command goes on",
+                looked.prompts(),
+            )
+    return None
+
+
 @at("prompts")
 @at("chats")
 def something_that_no_column_has(looked: Asking, asked: list[str]) -> Doubt | None:
