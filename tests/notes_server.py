@@ -1,20 +1,13 @@
-"""An MCP server over stdio that keeps notes, and breaks in the way that MODE says."""
+"""The notes of plain_notes_server.py, and what only a server with the SDK can do."""
 
 import os
-import socket
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import anyio
+import plain_notes_server as plain
 from mcp import McpError
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.types import CallToolRequest, ErrorData, ListToolsRequest
-
-MODE = os.environ.get("MODE", "")
-NOTES = Path(os.environ["NOTES"])
 
 # The smallest PNG: one pixel.
 PIXEL = bytes.fromhex(
@@ -25,65 +18,8 @@ PIXEL = bytes.fromhex(
 server = FastMCP("notes", log_level="ERROR")
 
 
-@server.tool()
-def add(title: str, text: str) -> str:
-    """Add a note."""
-    if (NOTES / title).exists():
-        raise ValueError(f"there is a note {title!r} already")
-    (NOTES / title).write_text(text)
-    return f"added {title}"
-
-
-@server.tool()
-def remove(title: str) -> str:
-    """Remove a note."""
-    (NOTES / title).unlink()
-    return f"removed {title}"
-
-
-@server.tool()
-def clear() -> str:
-    """Remove all notes."""
-    for path in NOTES.iterdir():
-        path.unlink()
-    return "cleared"
-
-
-@server.tool()
-def read_all() -> dict:
-    """All notes."""
-    notes = [
-        {"title": path.name, "text": path.read_text(), "changed": path.stat().st_mtime}
-        for path in NOTES.iterdir()
-        if path.is_file()
-    ]
-    return {"notes": notes}
-
-
-@server.tool()
-def read_file(path: str) -> str:
-    """A file of this machine."""
-    return Path(path).read_text()
-
-
-for name in os.environ.get("NAMES", "").split():
-
-    @server.tool(name)
-    def named(name: str = name) -> str:
-        """Its own name."""
-        return name
-
-
-@server.tool()
-def where() -> str:
-    """The folder of the notes."""
-    return str(NOTES)
-
-
-@server.tool()
-def variables() -> dict:
-    """The server's environment."""
-    return dict(os.environ)
+for name, function in plain.server.tools.items():
+    server.tool(name)(function)
 
 
 @server.tool()
@@ -93,44 +29,9 @@ def token(context: Context) -> str:
 
 
 @server.tool()
-def reaches(port: int) -> bool:
-    """Whether a port of this machine can be reached."""
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-@server.tool()
-def write_much(count: int) -> str:
-    """As many letters."""
-    return "x" * count
-
-
-@server.tool()
 def draw() -> Image:
     """A picture."""
     return Image(data=PIXEL, format="png")
-
-
-@server.tool()
-def die() -> str:
-    """End the server."""
-    sys.stderr.write("out of ink\n")
-    sys.stderr.flush()
-    os._exit(3)
-
-
-@server.tool()
-def hang() -> str:
-    """Never answer."""
-    time.sleep(3600)
-    return ""
-
-
-@server.tool()
-def babble() -> str:
-    """Print to standard output."""
-    os.write(1, b'Hello from a library!\n{"level": 30}\n')
-    return "done"
 
 
 @server.tool()
@@ -150,13 +51,6 @@ async def say_raw(context: Context, escaped: str) -> str:
     return ""
 
 
-@server.tool()
-def leave_behind() -> str:
-    """Start a process that outlives its parent, and say which."""
-    daemon = ["sleep", "3600"]
-    return str(subprocess.Popen(daemon, start_new_session=True).pid)
-
-
 if __name__ == "__main__":
     handle = server._mcp_server.request_handlers[CallToolRequest]
 
@@ -171,14 +65,8 @@ if __name__ == "__main__":
     async def offline(_: ListToolsRequest) -> Any:
         raise McpError(ErrorData(code=-32603, message="fetch failed"))
 
-    if MODE == "offline":
+    mode = os.environ.get("MODE", "")
+    if mode == "offline":
         server._mcp_server.request_handlers[ListToolsRequest] = offline
-    if MODE == "dies":
-        sys.exit("no ink")
-    if MODE == "slow":
-        time.sleep(3600)
-    if MODE == "banner":
-        print("Welcome to notes!", flush=True)
-    if MODE == "says hello":
-        sys.exit(print("Hello!", flush=True))
+    plain.break_down(mode)
     server.run()

@@ -1,110 +1,140 @@
-"""The notes of notes_server.py without an SDK: it starts at once, for tests that start many."""
+"""An MCP server over stdio that keeps notes, and breaks in the way that MODE says."""
 
-import json
 import os
+import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-MODE = os.environ.get("MODE", "")
+from plain_mcp import Server
+
 NOTES = Path(os.environ["NOTES"])
-TEXT = {"type": "string"}
-# The arguments of each tool, as JSON schemas
-TOOLS = {
-    "add": {"title": TEXT, "text": TEXT},
-    "remove": {"title": TEXT},
-    "clear": {},
-    "read_all": {},
-    "where": {},
-    "write_much": {"count": {"type": "integer"}},
-    "die": {},
-    "hang": {},
-    **{name: {} for name in os.environ.get("NAMES", "").split()},
-}
+server = Server()
 
 
-def called(name: str, arguments: dict[str, Any]) -> Any:
-    """What a tool returns: a text, or an object."""
-    match name:
-        case "add":
-            (NOTES / arguments["title"]).write_text(arguments["text"])
-            return f"added {arguments['title']}"
-        case "remove":
-            (NOTES / arguments["title"]).unlink()
-            return f"removed {arguments['title']}"
-        case "clear":
-            for path in NOTES.iterdir():
-                path.unlink()
-            return "cleared"
-        case "read_all":
-            found = [(path, path.stat()) for path in NOTES.iterdir() if path.is_file()]
-            return {
-                "notes": [
-                    {"title": p.name, "text": p.read_text(), "changed": about.st_mtime}
-                    for p, about in found
-                ]
-            }
-        case "where":
-            return str(NOTES)
-        case "write_much":
-            return "x" * arguments["count"]
-        case "die":
-            sys.stderr.write("out of ink\n")
-            sys.stderr.flush()
-            os._exit(3)
-        case "hang":
-            time.sleep(3600)
-    return name
+@server.tool()
+def add(title: str, text: str) -> str:
+    """Add a note."""
+    if (NOTES / title).exists():
+        raise ValueError(f"there is a note {title!r} already")
+    (NOTES / title).write_text(text)
+    return f"added {title}"
 
 
-def result_of(method: str, sent: dict[str, Any]) -> dict[str, Any]:
-    """The result of a request."""
-    if method == "initialize":
-        about = {"name": "notes", "version": "1"}
-        version = sent["protocolVersion"]
-        return {
-            "protocolVersion": version,
-            "capabilities": {"tools": {}},
-            "serverInfo": about,
-        }
-    if method == "tools/list":
-        listed = [
-            {
-                "name": name,
-                "description": f"The tool {name}.",
-                "inputSchema": {
-                    "type": "object",
-                    "properties": its,
-                    "required": [*its],
-                },
-            }
-            for name, its in TOOLS.items()
-        ]
-        return {"tools": listed}
-    if method != "tools/call":
-        return {}
-    try:
-        if sent["name"] not in TOOLS:
-            raise LookupError(f"Unknown tool: {sent['name']}")
-        value = called(sent["name"], sent.get("arguments") or {})
-    except (OSError, LookupError) as error:
-        return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-    if isinstance(value, str):
-        return {"content": [{"type": "text", "text": value}]}
-    text = json.dumps(value, indent=2)
-    return {"content": [{"type": "text", "text": text}], "structuredContent": value}
+@server.tool()
+def remove(title: str) -> str:
+    """Remove a note."""
+    (NOTES / title).unlink()
+    return f"removed {title}"
 
 
-if MODE == "dies":
-    sys.exit("no ink")
-if MODE == "slow":
+@server.tool()
+def clear() -> str:
+    """Remove all notes."""
+    for path in NOTES.iterdir():
+        path.unlink()
+    return "cleared"
+
+
+@server.tool()
+def read_all() -> dict:
+    """All notes."""
+    notes = [
+        {"title": path.name, "text": path.read_text(), "changed": path.stat().st_mtime}
+        for path in NOTES.iterdir()
+        if path.is_file()
+    ]
+    return {"notes": notes}
+
+
+@server.tool()
+def read_file(path: str) -> str:
+    """A file of this machine."""
+    return Path(path).read_text()
+
+
+def named(name: str):
+    """A tool that returns its own name."""
+
+    def tool() -> str:
+        """Its own name."""
+        return name
+
+    return tool
+
+
+for name in os.environ.get("NAMES", "").split():
+    server.tool(name)(named(name))
+
+
+@server.tool()
+def where() -> str:
+    """The folder of the notes."""
+    return str(NOTES)
+
+
+@server.tool()
+def variables() -> dict:
+    """The server's environment."""
+    return dict(os.environ)
+
+
+@server.tool()
+def reaches(port: int) -> bool:
+    """Whether a port of this machine can be reached."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@server.tool()
+def write_much(count: int) -> str:
+    """As many letters."""
+    return "x" * count
+
+
+@server.tool()
+def die() -> str:
+    """End the server."""
+    sys.stderr.write("out of ink\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+@server.tool()
+def hang() -> str:
+    """Never answer."""
     time.sleep(3600)
-if MODE == "says hello":
-    sys.exit(print("Hello!", flush=True))
-for line in sys.stdin:
-    request = json.loads(line)
-    if "id" in request:
-        result = result_of(request["method"], request.get("params") or {})
-        answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
-        print(json.dumps(answer), flush=True)
+    return ""
+
+
+@server.tool()
+def babble() -> str:
+    """Print to standard output."""
+    os.write(1, b'Hello from a library!\n{"level": 30}\n')
+    return "done"
+
+
+@server.tool()
+def leave_behind() -> str:
+    """Start a process that outlives its parent, and say which."""
+    daemon = ["sleep", "3600"]
+    return str(subprocess.Popen(daemon, start_new_session=True).pid)
+
+
+def break_down(mode: str) -> None:
+    """Break as the server starts, or print a line before it does."""
+    match mode:
+        case "dies":
+            sys.exit("no ink")
+        case "slow":
+            time.sleep(3600)
+        case "banner":
+            print("Welcome to notes!", flush=True)
+        case "says hello":
+            sys.exit(print("Hello!", flush=True))
+
+
+if __name__ == "__main__":
+    break_down(os.environ.get("MODE", ""))
+    server.run()

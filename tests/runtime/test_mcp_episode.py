@@ -1,4 +1,4 @@
-"""Environments over an MCP server: tests/notes_server.py, and how it can break."""
+"""Environments over an MCP server: tests/plain_notes_server.py, and how it can break."""
 
 import copy
 import os
@@ -27,7 +27,7 @@ from env_runtime.workspace.local import isolation
 
 from .support import outcome, rollout_gate, rows_file
 
-SERVER = Path(__file__).parents[1] / "notes_server.py"
+SERVER = Path(__file__).parents[1] / "plain_notes_server.py"
 
 
 class Notes(McpEpisode):
@@ -37,13 +37,13 @@ class Notes(McpEpisode):
     call_seconds = 60
 
 
-class Plain(Notes):
-    """The same without an SDK, for tests that start many servers."""
+class WithSdk(Notes):
+    """The same with the SDK, which takes a second to start."""
 
-    command = f"python {SERVER.with_name('plain_notes_server.py')}"
+    command = f"python {SERVER.with_name('notes_server.py')}"
 
 
-class Shelf(Plain):
+class Shelf(Notes):
     tools = ("add", "remove")
 
 
@@ -119,7 +119,7 @@ def all_ending(pids: set[int]) -> Generator[None]:
 
 
 def test_calls_reach_a_server_of_the_episodes_own(start, isolated):
-    one, other = start(), start()
+    one, other = start(kind=WithSdk), start(kind=WithSdk)
     assert one.call_row_tool("add", NOTE) == ("added a", None)
     assert one.ask("read_all")["notes"][0].items() > NOTE.items()
     assert other.ask("read_all") == {"notes": []}
@@ -257,7 +257,7 @@ def test_a_long_answer_loses_its_middle(start):
 
 
 def test_an_image_is_shown(start):
-    output, image = start().call_row_tool("draw", {})
+    output, image = start(kind=WithSdk).call_row_tool("draw", {})
     assert (output, image[:32]) == ("", "data:image/png;base64,iVBORw0KGg")
 
 
@@ -275,7 +275,7 @@ def test_an_image_is_shown(start):
 def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
     seconds = 1 if mode == "slow" else 20
     variables = {**Notes.env, "MODE": mode}
-    episode = start(TASK, Plain, env=variables, start_seconds=seconds)
+    episode = start(TASK, env=variables, start_seconds=seconds)
     with pytest.raises(ServerLostError, match=reason):
         episode.call_row_tool("read_all", {})
     assert "the MCP server" in episode.infrastructure_failure
@@ -295,7 +295,7 @@ def test_a_policy_that_loses_its_server_earns_nothing(
     start, tool, arguments, reason, first
 ):
     """A mask would spare it a bad grade: a second server answers, so it is to blame."""
-    episode = start(TASK, Plain, call_seconds=1 if tool == "hang" else 10)
+    episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
     if not first:
         episode.ask("where")
     for name, sent in [(tool, arguments), ("where", {})]:
@@ -310,7 +310,7 @@ def test_a_policy_that_loses_its_server_earns_nothing(
 def test_a_server_that_cannot_be_started_again_masks_the_episode(
     start, tool, arguments, reason
 ):
-    episode = start(TASK, Plain, call_seconds=1 if tool == "hang" else 10)
+    episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
     episode.ask("where")
     type(episode).env = {**Notes.env, "MODE": "dies"}
     for name, sent in [(tool, arguments), ("where", {})]:
@@ -336,7 +336,7 @@ def test_a_grade_that_asks_a_lost_server_is_the_policys_fault(start, begin):
 
 @pytest.mark.parametrize("code", [-32000, 408, -32602])
 def test_an_error_of_a_living_server_is_told_to_the_policy(start, code):
-    episode = start()
+    episode = start(kind=WithSdk)
     with pytest.raises(ValueError, match="no such page"):
         episode.call_row_tool("refuse", {"code": code})
     assert episode.ask("read_all") == {"notes": []}
@@ -346,7 +346,7 @@ def test_an_error_of_a_living_server_is_told_to_the_policy(start, code):
 @pytest.mark.parametrize("odd", ["\\ud800", "\\xff"])
 def test_text_that_is_no_unicode_is_replaced(start, odd):
     """Half of an emoji, and bytes that are no UTF-8, as a careless server repeats them."""
-    episode = start()
+    episode = start(kind=WithSdk)
     output, _ = episode.call_row_tool("say_raw", {"escaped": odd})
     assert output.strip("\N{REPLACEMENT CHARACTER}?") == ""
     assert output
@@ -779,7 +779,7 @@ def test_tools_that_a_server_lacks_are_named():
 def test_a_server_that_does_not_list_its_tools_is_named():
     """Such as one that asks a service for them, without a network."""
 
-    class Offline(Notes):
+    class Offline(WithSdk):
         env: ClassVar = {**Notes.env, "MODE": "offline"}
 
     with pytest.raises(

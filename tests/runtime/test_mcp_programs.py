@@ -22,10 +22,10 @@ from env_runtime.workspace.local import isolation
 WEATHER = """
 import os
 from pathlib import Path
-from mcp.server.fastmcp import FastMCP
+from plain_mcp import Server
 from stations import STATIONS
 
-server = FastMCP("weather", log_level="ERROR")
+server = Server()
 
 @server.tool()
 def temperature(city: str) -> str:
@@ -41,6 +41,10 @@ def variable(name: str) -> str:
 
 server.run()
 """
+WITH_SDK = WEATHER.replace(
+    "plain_mcp import Server", "mcp.server.fastmcp import FastMCP"
+)
+WITH_SDK = WITH_SDK.replace("Server()", "FastMCP('weather', log_level='ERROR')")
 # The protocol without its SDK, which is in no registry of the tests
 NODE = """#!/usr/bin/env node
 const { greet } = require("greeting");
@@ -55,6 +59,7 @@ lines.on("line", (line) => {
   console.log(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] || {} }));
 });
 """
+PLAIN = Path(__file__).parents[1] / "plain_mcp.py"
 
 
 class Own(McpEpisode):
@@ -102,6 +107,7 @@ def package(tmp_path) -> Path:
     (folder / "pyproject.toml").write_text("[project]\nname = 'weather'\n")
     (folder / "weather.py").write_text(WEATHER)
     (folder / "stations.py").write_text("STATIONS = {'Oslo': 3}\n")
+    shutil.copy(PLAIN, folder)
     (folder / ".env").write_text("KEY=secret")
     return folder
 
@@ -133,6 +139,7 @@ def scripts(tmp_path) -> Path:
 
 
 def test_a_venv_and_a_module_by_their_paths(play, package):
+    (package / "weather.py").write_text(WITH_SDK)
     episode = play(f"{package}/.venv/bin/python {package}/weather.py")
     assert episode.ask("temperature", {"city": "Oslo"}) == 3
 
@@ -193,7 +200,9 @@ def test_a_python_program_with_its_modules_beside_bin(play, package, tmp_path):
     app = tmp_path / "app"
     (app / "bin").mkdir(parents=True)
     (app / "lib").mkdir()
-    (package / "stations.py").rename(app / "lib/stations.py")
+    for module in (package / "stations.py", PLAIN):
+        shutil.copy(module, app / "lib")
+    (package / "stations.py").unlink()
     start = "import sys\nsys.path.insert(0, sys.path[0].removesuffix('bin') + 'lib')\n"
     program = app / "bin/weather"
     program.write_text(f"#!{package}/.venv/bin/python\n{start}{WEATHER}")
