@@ -270,6 +270,16 @@ def test_options_of_uvx(installers, tmp_path, command, asked):
     assert (tmp_path / "asked").read_text().startswith(asked)
 
 
+def test_packages_of_uvx_are_compiled_once(package, installers):
+    """No episode can: the sandbox shows them to be read."""
+    packages = package / f".venv/lib/python3.{sys.version_info[1]}/site-packages"
+    shutil.copy(PLAIN, packages)
+    python = f"{package}/.venv/bin/python"
+    installers(uvx=f'while [ "$1" != python ]; do shift; done; exec {python} "$2" "$3"')
+    assert program_of("uvx weather").words == [f"{package}/.venv/bin/weather"]
+    assert [*packages.glob("__pycache__/plain_mcp.*.pyc")]
+
+
 def test_a_program_of_npm_that_is_no_script_of_node(play, scripts, installers):
     binaries = scripts / "node_modules/.bin"
     start = f'exec "{shutil.which("node")}" {scripts}/plain.js\n'
