@@ -17,7 +17,7 @@ class Server:
 
     def tool[Tool: Callable[..., Any]](self, name: str = "") -> Callable[[Tool], Tool]:
         def added(function: Tool) -> Tool:
-            self.tools[name or function.__name__] = function
+            self.tools[name or getattr(function, "__name__", "")] = function
             return function
 
         return added

@@ -2149,6 +2149,56 @@ ASKED = {
         "whether hints belongs to the prompt is not clear: it is empty with some answers",
         2,
     ),
+    "an answer that is often there": Asked(
+        rows(
+            20,
+            question=ask,
+            answer=lambda n: (
+                "Open answer"
+                if n % 4 == 0
+                else f"the jug {'abcdefghijklmnopqrstu'[n]}x"
+            ),
+        ),
+        "5 of 20 answers of answer are 'Open answer', and most others are there once",
+        2,
+    ),
+    "criteria": Asked(
+        rows(
+            6,
+            question=ask,
+            expected_answer=lambda n: f"list jug {n}",
+            evaluation_criteria=lambda n: "names the jug",
+        ),
+        "evaluation_criteria says how an answer is judged, such as 'names the jug'",
+        2,
+    ),
+    "ids in lists": Asked(
+        rows(6, question=ask, expected_ids=lambda n: [f"7c03-{n}", f"4cb6-{n}"]),
+        "expected_ids has ids, such as '7c03-0', which no policy can know",
+        1,
+        ("--expected", "expected_ids"),
+    ),
+    "many labels that a prompt of one's own does not list": Asked(
+        rows(
+            80,
+            text=lambda n: f"{JUGS} {n}",
+            topic=lambda n: f"room {'abcdefghijklmnop'[n % 16]}",
+        ),
+        "topic is one of room a, room b",
+        2,
+        ("--prompt", "{text} Where is it?", "--expected", "topic"),
+    ),
+    "numbers that a prompt of one's own does not name": Asked(
+        rows(
+            40,
+            first=lambda n: f"jug {n}",
+            other=lambda n: f"mug {n}",
+            label=lambda n: n % 3,
+        ),
+        "label is one of 0, 1, 2, and nothing says what they mean",
+        2,
+        ("--prompt", "Is {first} like {other}?", "--expected", "label"),
+    ),
     "a comment among the lines": Asked(
         '// jugs\n{"question": "Who?", "answer": "Bo"}\n',
         "JSON has no comments, so remove these lines",
@@ -3013,6 +3063,56 @@ def test_what_is_checked_wants_a_grade_of_its_own(written):
     columns = {"question": ask, "expected": lambda n: {**checks, "room": n}}
     printed = written(source_of(Asked(rows(6, **columns), "")))
     assert "wants a grade of its own: expected names a rule" in printed
+
+
+def test_calls_in_tags_want_a_grade_of_their_own(written):
+    answer = "<think> First the jug. </think><tool_call>{}</tool_call>"
+    columns = {"question": ask, "answer": lambda n: answer.format(n)}
+    printed = written(source_of(Asked(rows(6, **columns), "")))
+    assert "wants a grade of its own: answer has calls as one model writes" in printed
+
+
+def test_measures_in_a_last_message_want_a_grade_of_their_own(written):
+    said = {"fit": 0.85, "size": 0.25}
+    columns = {
+        "messages": lambda n: [
+            {"role": "user", "content": f"Rate jug {n}: fit and size, as JSON only."},
+            {"role": "assistant", "content": json.dumps({**said, "fit": n / 9 + 0.1})},
+        ]
+    }
+    printed = written(source_of(Asked(rows(6, **columns), "")))
+    assert "messages has objects with several measures, such as fit: 0.1" in printed
+
+
+def test_a_document_in_a_last_message_is_compared_by_its_values(written):
+    columns = {
+        "messages": lambda n: [
+            {
+                "role": "user",
+                "content": f"Is jug {n} full? Its room and state, as JSON.",
+            },
+            {"role": "assistant", "content": json.dumps({"room": n, "state": "full"})},
+        ]
+    }
+    printed = written(source_of(Asked(rows(6, **columns), "")))
+    assert "grader: json" in printed
+
+
+def test_a_fraction_of_two_brackets_is_a_number(written):
+    columns = {"question": ask, "answer": lambda n: f"(({n + 1})/(7))"}
+    assert "grader: number" in written(source_of(Asked(rows(9, **columns), "")))
+
+
+def test_options_with_their_letters_in_spanish(written):
+    columns = {
+        "enunciado": ask,
+        "opciones": lambda n: [
+            {"letra": "A", "texto": f"jarra {n}"},
+            {"letra": "B", "texto": f"taza {n}"},
+        ],
+        "respuesta": lambda n: "AB"[n % 2],
+    }
+    assert "options: opciones" in written(source_of(Asked(rows(6, **columns), "")))
 
 
 def test_words_that_an_answer_contains_want_a_grade_of_their_own(written):

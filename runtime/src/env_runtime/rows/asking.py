@@ -53,6 +53,7 @@ from .columns import (
     EXPECTED,
     FEWEST,
     FIT,
+    IMAGE,
     LABELS,
     TOPICS,
     Looked,
@@ -118,11 +119,14 @@ class Asking(Looked):
         """Lines that tell of each column its labels, or its first value, and its use so far."""
         names = dict.fromkeys(n for record in self.records for n in record if n)
         for name in names:
-            values = [*map(shown, self.values(Path(name)))]
-            held = values[0] if values else "no value"
-            if values and are_labels(values):
-                held = shown(" or ".join(sorted({*values})))
+            values = self.values(Path(name))
+            held = shown(values[0]) if values else "no value"
+            plain = not any(isinstance(value, list | Mapping) for value in values)
+            if plain and values and are_labels(texts := [*map(as_text, values)]):
+                held = shown(" or ".join(sorted({*texts})))
             use = self.plan.became(name)
+            if plain and share(map(as_text, values), IMAGE.search) > 0.5:
+                use = use or "names of images, which no row has"
             if not self.plan.prompt:
                 use = use or "expected" * (name == self.called_answer)
             yield f"  {name}: {held}{f' ({use})' * bool(use)}"
@@ -220,7 +224,7 @@ class Asking(Looked):
         `as_it_is` leaves a prompt alone, if it may say so already.
         """
         problem += ": say it in the prompt"
-        if not (self.prompts_ask or self.plan.is_chat):
+        if not (self.prompts_ask or self.says_what_to_do or self.plan.is_chat):
             return f"{problem}, as in this command", (*ways,)
         if ways:
             problem += ", as in the first command. The second is for prompts that do"
@@ -232,8 +236,9 @@ class Asking(Looked):
         """The command that says more in the prompt; none for messages."""
         if self.plan.is_chat:
             return []
+        said = self.plan.prompt if self.says_what_to_do else self.labeled()
         # Apart from the columns: a text may be a line of prose, or empty in a record.
-        return [{"prompt": f"{self.labeled()}\n\n{more}"}]
+        return [{"prompt": f"{said}\n\n{more}"}]
 
 
 DOUBTS: dict[str, list[Callable[..., Doubt | None]]] = {}

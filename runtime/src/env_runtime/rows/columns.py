@@ -378,7 +378,7 @@ PLAIN = ({"yes", "no"}, {"true", "false"})  # labels that need no several record
 ENGLISH = {
     word: english
     for english, others in {
-        "question": "pregunta frage domanda pergunta vraag pytanie soru pertanyaan вопрос 问题 題目 题目 質問 문제 질문",
+        "question": "pregunta enunciado frage domanda pergunta vraag pytanie soru pertanyaan вопрос 问题 題目 题目 質問 문제 질문",
         "answer": "respuesta reponse antwort risposta resposta antwoord odpowiedz cevap jawaban ответ 答案 回答 정답 답",
         "options": "opciones optionen opzioni opcoes alternativas choix варианты 选项 選択肢 보기",
         "option": "opcion opzione opcao",
@@ -558,7 +558,7 @@ def is_scored(value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number, and not 12 km; `9 (apples)` is ASDiv's."""
-    text = re.sub(r"\\[a-z]+|\(.*\)$", "", str(value))
+    text = re.sub(r"\\[a-z]+|\([^()]*[^\W\d_][^()]*\)$", "", str(value))
     return Number.reads(value) and not re.search(r"[^\W\d_]{2}", text)
 
 

@@ -287,7 +287,7 @@ def _labeled(option: Mapping[str, Any]) -> tuple[str, Any]:
         return next((option[name] for name in names if name in option), "")
 
     texts = (value for value in option.values() if isinstance(value, str))
-    label = str(first("label", "key", "letter", "id", "aoVal"))
+    label = str(first("label", "key", "letter", "letra", "id", "aoVal"))
     text = first(*OPTION_TEXTS)
     if not {*OPTION_TEXTS} & option.keys() and {"id", "label"} <= option.keys():
         label, text = str(option["id"]), option["label"]
@@ -299,6 +299,7 @@ def _labeled(option: Mapping[str, Any]) -> tuple[str, Any]:
 # Keys of the text of an option
 OPTION_TEXTS = (
     "text",
+    "texto",
     "content",
     "value",
     "option",

@@ -52,7 +52,7 @@ from .columns import (
     share,
     words_in,
 )
-from .doubts.golds import are_letters, bare, none_in, stand_for_something
+from .doubts.golds import are_letters, bare, kind_of, none_in, stand_for_something
 from .fields import EITHER, as_text, is_empty, is_flagged, lettered, listed_in, names_in
 from .fields import LETTERS as ALPHABET
 from .grading import GRADINGS
@@ -64,6 +64,7 @@ from .plan import (
     LETTERS,
     LISTED,
     ONE_EACH,
+    PARSED,
     PARTED,
     Options,
     Path,
@@ -221,6 +222,9 @@ class Golds(Asking):
             )
         if plan.answered and column == plan.prompt:
             plan.expected = Path(column)
+            kinds = [kind_of(plan.said(record), False) for record in self.records]
+            if share(kinds, lambda kind: kind == "object") >= FIT:
+                plan.expected = plan.expected.then(PARSED)
         else:
             plan.answered = plan.answered and plan.is_chat
             plan.expected = self.path(column)

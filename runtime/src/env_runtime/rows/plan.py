@@ -264,7 +264,8 @@ class Columns:
             last = (record.get(self.prompt) or [{}])[-1]
             said = last.get(message_key(last))
             said = message_text(said) if isinstance(said, list) and said else said
-            return said or calls_of(last)
+            said = said or calls_of(last)
+            return _as_object(said) if PARSED in self.expected.steps else said
         if self.also:
             values = [self.expected.of(record), *map(record.get, self.also)]
             lists = [each if isinstance(each, list) else [each] for each in values]
@@ -391,7 +392,7 @@ def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _as_object(arguments: Any) -> Any:
-    """The arguments of a call, which Chat Completions have as JSON text."""
+    """The arguments of a call, or an answer, that may be JSON as text."""
     with contextlib.suppress(ValueError):
         return parsed(arguments) if isinstance(arguments, str) else arguments
     return arguments

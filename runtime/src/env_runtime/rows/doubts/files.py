@@ -21,6 +21,7 @@ from ..columns import (
     SPAN,
     TESTS,
     folded,
+    is_texts,
     valid,
     words_in,
 )
@@ -148,7 +149,7 @@ def rules(looked: Asking) -> Doubt | None:
 def files_without_a_question(looked: Asking) -> Doubt | None:
     # An id of an image says only where the record comes from.
     for name in [name for name in looked.columns if not name.lower().endswith("id")]:
-        texts = [as_text(value) for value in looked.values(Path(name))]
+        texts = [*map(as_text, filter(is_texts, looked.values(Path(name))))]
         for pattern, find in ((IMAGE, names_of_images), (SOUND, names_of_sounds)):
             named = sum(pattern.search(text) is not None for text in texts)
             if named > 0.5 * len(looked.records):
@@ -183,7 +184,11 @@ def a_header_that_is_a_record(looked: Asking) -> Doubt | None:
     again = [
         name
         for name in looked.columns
-        if name.strip() in (as_text(v).strip() for v in looked.values(Path(name)))
+        if any(
+            not isinstance(value, list | Mapping)
+            and as_text(value).strip() == name.strip()
+            for value in looked.values(Path(name))
+        )
         and not Column(looked, name).are_labels
     ]
     known = {*PROMPTS, *CONTEXTS, *EXPECTED, *ABOUT}

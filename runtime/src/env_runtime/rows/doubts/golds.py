@@ -12,6 +12,7 @@ from ...notation import unstyled
 from ..apart import LONG, WRITTEN
 from ..asking import NO_TESTS, NUMBERS, SCORES, Asking, Doubt, at, names_of_labels
 from ..columns import (
+    ADDED,
     ADDRESS,
     CLASSES,
     EXPECTED,
@@ -30,6 +31,7 @@ from ..columns import (
     YES_NO,
     Looked,
     are_joined,
+    are_labels,
     are_spellings,
     count_of_words,
     folded,
@@ -158,9 +160,11 @@ def objects_as_texts(
 
 
 POINTS = {*SCORES, "points", "weight"}
+CRITERIA = {*words("criteria criterion rubric rubrics")}
 # Words in names of columns with what an answer has in it, among other words
 CONTAINED = {
-    *words("keyword keywords contain contains include includes mention mentions")
+    *words("keyword keywords contain contains include includes mention mentions"),
+    *words("check checks must"),
 }
 
 
@@ -204,6 +208,11 @@ def names_of_tools(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 
 @at("lists")
+def addresses_in_lists(looked: Asking, golds: list[Any]) -> Doubt | None:
+    return addresses(looked, golds) if isinstance(golds[0], list) else None
+
+
+@at("lists")
 def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Lists of texts are not spellings of one answer."""
     path, has_options = looked.plan.expected, bool(looked.plan.options)
@@ -240,6 +249,8 @@ def a_list(looked: Asking, golds: list[Any]) -> Doubt | None:
     graders = ("all", "ordered") if has_options else ("any", "all", "ordered")
     if are_long(looked, [part for one in lists for part in one]):
         graders = ("judge", "any")
+    elif median(count_of_words(part) for one in lists for part in one) > LONG / 2:
+        graders = ("judge", *graders)
     return Doubt(
         f"{path.column} has lists, such as {max(lists[:20], key=len)!r:.80}, and whether one of "
         f"them is enough, all are wanted, or all in this order, is not clear{form}",
@@ -331,6 +342,59 @@ def printed_lists(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 
 @at("golds")
+def calls_as_a_model_writes_them(looked: Asking, golds: list[Any]) -> Doubt | None:
+    found = re.compile(r"<(?:tool_call|function_call|function=)")
+    if looked.plan.tools or share(map(str, golds), found.search) <= 0.5:
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} has calls as one model writes them, such as {shown(golds[0])!r}",
+        own=True,
+    )
+
+
+@at("golds")
+def answers_that_are_often_there(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """One text again and again, among texts that are there once, as `open answer`."""
+    texts = [gold for gold in golds if isinstance(gold, str)]
+    counts = Counter(texts)
+    [(most, count)] = counts.most_common(1) or [("", 0)]
+    others = len(texts) - count
+    few = count < max(FEWEST, 0.1 * len(golds)) or len(counts) - 1 < 0.7 * others
+    plain = {most.casefold()} <= {"yes", "no", "true", "false"} or is_number(most)
+    few = few or others < 2 * FEWEST or len(most) < 3 or "\n" in most
+    words_only = share(counts, lambda text: re.fullmatch(r"[^\d\\]{3,}", text)) > 0.5
+    if few or plain or not words_only or _speaks_of(looked, most):
+        return None
+    if looked.plan.pattern not in ("", ADDED):
+        return None
+    column = looked.plan.expected.column
+    return Doubt(
+        f"{count} of {len(golds)} answers of {column} are {shown(most)!r}, and most others are there once, so it may "
+        "say that there is none. The first command leaves these out, and the second keeps them",
+        (
+            {"expected": f"{column}=(?s)^(?!{re.escape(most)}$)(.+)$"},
+            {"grader": "text" if looked.are_short(texts) else "judge"},
+        ),
+    )
+
+
+@at("golds")
+def what_judges_an_answer(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """A column of criteria, so the expected answer is one of many."""
+    named = (n for n in looked.columns if words_in(n) & CRITERIA)
+    if not (name := next(named, "")) or looked.plan.became(name):
+        return None
+    texts = [gold for gold in golds if isinstance(gold, str)]
+    if len(texts) < len(golds) or are_labels(texts) or looked.plan.pattern:
+        return None
+    return Doubt(
+        f"{name} says how an answer is judged, such as {shown(looked.first(name))!r}, so others than "
+        f"{shown(texts[0])!r} may be right. In the first command a model compares them, and the second wants the text",
+        ({"grader": "judge"}, {"grader": "text"}),
+    )
+
+
+@at("golds")
 def places_in_golds(looked: Asking, golds: list[Any]) -> Doubt | None:
     found = [match[0] for gold in golds if (match := FILLED.search(str(gold)))]
     if len(found) <= 0.5 * len(golds):
@@ -381,13 +445,13 @@ def _printed_booleans(looked: Asking) -> list[str]:
 
 def kind_of(value: Any, among_numbers: bool) -> str:
     """Whether a gold is an object, a list, or plain, as texts for one answer are, too."""
-    if isinstance(value, str) and PRINTED.fullmatch(value.strip()):
-        return "list"
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             found = parsed(value)
             if isinstance(found, Mapping) or (is_texts(found) and found):
                 return "object" if isinstance(found, Mapping) else "list"
+    if isinstance(value, str) and PRINTED.fullmatch(value.strip()):
+        return "list"
     if isinstance(value, list) and (among_numbers or not is_texts(value)):
         return "list"
     return "object" if isinstance(value, Mapping) else "plain"
@@ -465,7 +529,7 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     is_written = name in ("completion", "output", "target")
     is_class = is_class or (is_written and values in ({*"012"}, {*"0123"}))
     few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
-    if not (whole and few and (is_class or zero_one)) or looked.says_what_to_do:
+    if not (whole and few and (is_class or zero_one)) or _names_a_value(looked, values):
         return None
     if name_of := named_in(looked, golds):
         return Doubt(
@@ -481,6 +545,17 @@ def classes(looked: Asking, golds: list[Any]) -> Doubt | None:
     ways = looked.ways(f"{'Is it ...? ' * asks}Answer {meant}.")
     problem = f"{expected.column} is one of {', '.join(sorted(values))}, and nothing says what they mean"
     return Doubt(*looked.said_in_the_prompt(problem, ways, {"grader": "number"}))
+
+
+def _names_a_value(looked: Asking, values: set[str]) -> bool:
+    """Whether the user's own prompt says one of the numbers, or yes."""
+    if looked.plan.is_chat or not looked.says_what_to_do:
+        return looked.says_what_to_do
+    named = "|".join(re.escape(value.removesuffix(".0")) for value in values)
+    return (
+        re.search(rf"(?i)(?<![\w.])(?:{named}|yes|true)\b", looked.plan.prompt)
+        is not None
+    )
 
 
 def named_in(looked: Asking, values: list[Any]) -> str:
@@ -534,7 +609,7 @@ ROUNDS = re.compile(
 def numbers_with_many_places(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Golds such as 30.44323, and nothing says how exact an answer has to be."""
     plan = looked.plan
-    if looked.native or looked.says_what_to_do and not plan.is_chat:
+    if looked.native:
         return None
     if folded(looked.main) in PAIRS:
         return None  # how alike two texts are, which is asked about next
@@ -573,15 +648,31 @@ def answers_that_are_no_calls(
 
 
 @at("objects")
+def several_measures(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Objects such as {"accuracy": 0.85, "fit": 0.53}, which no answer meets exactly."""
+    objects = [gold.values() for gold in golds if isinstance(gold, Mapping)]
+    counts = [sum(isinstance(v, float) and v % 1 > 0 for v in one) for one in objects]
+    if share(counts, lambda count: count > 1) <= 0.5:
+        return None
+    return Doubt(
+        f"{looked.plan.expected.column} has objects with several measures, such as {shown(golds[0])}, which no answer "
+        "meets exactly",
+        own=True,
+    )
+
+
+@at("objects")
 def keys_that_nothing_tells(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Golds are lists of lists, or objects whose keys no other column tells."""
     column, first, told = looked.plan.expected.column, golds[0], 0
     if looked.says_what_to_do and not looked.plan.is_chat:
         return None
-    shown_columns = [looked.plan.prompt] if looked.plan.is_chat else looked.parts()
+    is_chat = looked.plan.is_chat
+    shown_columns = [name for name in looked.parts() if name != column and not is_chat]
     for record in looked.records:
-        others = {name: record.get(name) for name in shown_columns if name != column}
+        others = {name: record.get(name) for name in shown_columns}
         said = json.dumps(others, ensure_ascii=False, default=str)
+        said = looked.asked(record) if is_chat else said
         told += isinstance(first, Mapping) and all(
             re.search(rf"(?<!\w){re.escape(key)}(?!\w)", said) for key in first
         )
@@ -752,6 +843,8 @@ def addresses(looked: Asking, golds: list[Any]) -> Doubt | None:
     """Golds are addresses, files or ids, which say only where an answer is."""
     texts = [str(part) for g in golds for part in (g if isinstance(g, list) else [g])]
     column = looked.plan.expected.column
+    if looked.plan.options:
+        return None
     kinds = {
         "addresses": share(texts, ADDRESS.fullmatch),
         "names of files": share(texts, FILE.fullmatch),

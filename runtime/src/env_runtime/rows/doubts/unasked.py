@@ -149,8 +149,8 @@ def scores_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     """Numbers such as 0.25 tell how much, and no prompt says of what."""
     if not _asks_nothing(looked) or not words_in(looked.plan.expected.column) & SCORES:
         return None
-    numbers = sorted(gold for gold in golds if isinstance(gold, int | float))
-    low, high = (numbers or golds)[0], (numbers or golds)[-1]
+    numbers = sorted(golds, key=lambda gold: float(str(gold).replace(",", "")))
+    low, high = numbers[0], numbers[-1]
     return Doubt(
         f"{looked.plan.expected.column} is a number, from {low} to {high}, and no prompt asks for it: say "
         f"what it measures with --prompt '{looked.template()} How ... is it, from {low} to {high}?'"
@@ -230,7 +230,11 @@ def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     all_golds = looked.golds()
     labels = sorted({*map(str, all_golds)})
     lower = {label.casefold() for label in labels}
-    if looked.says_what_to_do or looked.native or plan.is_chat or plan.images:
+    if looked.native or plan.is_chat or plan.images:
+        return None
+    # Nobody guesses how many labels are written. Of few, the options are listed.
+    said = len(labels) <= LABELS or any(label in plan.prompt for label in labels)
+    if looked.says_what_to_do and said:
         return None
     listed = FEWEST * len(labels) <= len(all_golds)  # as options behind the prompt
     known = lower in PLAIN or (listed and all(map(ENTAILS.fullmatch, lower)))
