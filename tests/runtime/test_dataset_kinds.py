@@ -2199,6 +2199,17 @@ ASKED = {
         2,
         ("--prompt", "Is {first} like {other}?", "--expected", "label"),
     ),
+    "a card beside a passage": Asked(
+        rows(
+            6,
+            body=lambda n: f"It stands in room {n}.",
+            prompt=lambda n: f"Which jug stands in room {n}?",
+            answer=lambda n: f"jug {n}",
+            context=lambda n: f"{JUGS} {n}",
+        ),
+        "whether body belongs to the prompt is not clear",
+        3,
+    ),
     "a comment among the lines": Asked(
         '// jugs\n{"question": "Who?", "answer": "Bo"}\n',
         "JSON has no comments, so remove these lines",

@@ -302,8 +302,9 @@ def is_code_that_nobody_asks_about(column: Column) -> bool:
 
 @because(ASKED, "it holds the answer, as a passage or as an explanation")
 def is_a_card_that_holds_the_answer(column: Column) -> bool:
-    """A text about the answer, such as the other side of a card."""
-    return column.folded in CARDS and holds_the_answer(column)
+    """A text about the answer, such as the other side of a card, or beside a passage."""
+    beside = "context" in map(folded, column.looked.columns)
+    return column.folded in CARDS and (beside or holds_the_answer(column))
 
 
 @because(ASKED, "it holds the answer, as a passage or as an explanation")
