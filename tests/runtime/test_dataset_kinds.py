@@ -3076,6 +3076,19 @@ def test_what_is_checked_wants_a_grade_of_its_own(written):
     assert "wants a grade of its own: expected names a rule" in printed
 
 
+def test_answers_that_begin_alike_are_not_the_same(written):
+    columns = {"question": ask, "answer": lambda n: f"{JUGS} {JUGS} It is jug {n}."}
+    case = Asked(rows(6, **columns), "", options=("--grader", "judge"))
+    assert "answers are" not in written(source_of(case), *case.options)
+
+
+def test_a_scale_goes_from_the_least_to_the_greatest(written):
+    columns = {"text": lambda n: f"{JUGS} {n}", "score": lambda n: str(9.5 - n)}
+    case = Asked(rows(9, **columns), "", options=("--expected", "score"))
+    printed = written(source_of(case), *case.options)
+    assert "score is a number, from 1.5 to 9.5, and no prompt asks" in printed
+
+
 def test_calls_in_tags_want_a_grade_of_their_own(written):
     answer = "<think> First the jug. </think><tool_call>{}</tool_call>"
     columns = {"question": ask, "answer": lambda n: answer.format(n)}

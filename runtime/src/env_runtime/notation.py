@@ -158,9 +158,8 @@ def quantity_in(text: str) -> Quantity | None:
     text = unstyled(text.replace(",\\!", "{,}")) if len(text) <= 200 else ""
     text = re.sub(r"\\(?:left|right)(?![a-zA-Z])", "", typed(text)).strip()
     text = re.sub(r"^\$([^$]*)(?<!\\)\$(?=\s*[^\d\s])", r"\1 ", text)  # $5$ cm
-    text = re.sub(
-        r"\((\d+)\)/\((\d+)\)", r"\1/\2", text
-    )  # ((2)/(3)), as Math23K has it
+    # ((2)/(3)), as Math23K has it
+    text = re.sub(r"\((\d+)\)/\((\d+)\)", r"\1/\2", text)
     is_pair = "," in text.replace("{,}", "")  # (1,250)
     while text[:1] + text[-1:] in ("{}", "()"[is_pair:]):
         text = text[1:-1].strip()

@@ -386,7 +386,7 @@ class Chooser(Golds):
         plan, count, made, none, lacking = self.plan, 0, 0, 0, 0
         lists = {name: [0, 0] for name in plan.lists[:1]}  # records without items, all
         left_out: dict[str, list[str]] = {}  # the first places, by the reason
-        counts, said = Counter[str](), Counter[tuple[str, int]]()  # said: the answers
+        counts, said = Counter[str](), Counter[str]()  # said: the answers
         question = [
             n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
         ]
@@ -397,8 +397,7 @@ class Chooser(Golds):
                 row = plan.apply(record)
                 prompt = row.prompt
                 made += 1
-                text = as_text(row.task[plan.key])
-                said[one_line(text, 80), hash(text)] += 1
+                said[one_line(row.task[plan.key], 200)] += 1
                 if plan.is_chat:
                     responses_input(prompt)
                 continue
@@ -430,8 +429,7 @@ class Chooser(Golds):
             if 2 * some[0] > some[1] and not asked:
                 self.ask("incomplete", some[1], some[0], column)
         if len(said) == 1 and made >= FEWEST and not (asked or self.native):
-            [((answer, _), times)] = said.most_common(1)
-            self.ask("same", answer, times)
+            self.ask("same", *said.most_common(1)[0])
         for reason, places in left_out.items():
             more = ", ..." if counts[reason] > len(places) else ""
             self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")
@@ -447,11 +445,11 @@ class Chooser(Golds):
                 some[1] += 1
             yield record
 
-    def _note_same(self, answers: Counter[tuple[str, int]]) -> None:
+    def _note_same(self, answers: Counter[str]) -> None:
         """Say that nearly all answers are the same."""
-        [((most, _), count)] = answers.most_common(1) or [(("", 0), 0)]
+        [(most, count)] = answers.most_common(1) or [("", 0)]
         if count >= SAME * answers.total() and answers.total() > 1:
             self.reasons.append(
-                f"{count} of {answers.total()} answers are {most!r}: a policy that always says "
+                f"{count} of {answers.total()} answers are {shown(most)!r}: a policy that always says "
                 "so earns as much"
             )

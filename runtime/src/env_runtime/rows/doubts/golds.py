@@ -903,7 +903,7 @@ def too_few_records_fit(
 def the_same_answer(looked: Asking, answer: str, count: int) -> Doubt:
     column = looked.plan.expected.column
     return Doubt(
-        f"all {count} answers of {column} are {answer!r}, so a policy that always says so earns as much: name another "
+        f"all {count} answers of {column} are {shown(answer)!r}, so a policy that always says so earns as much: name another "
         "column with --expected, or take more records. This command goes on nevertheless",
         ({"expected": column},),
     )

@@ -149,7 +149,8 @@ def scores_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     """Numbers such as 0.25 tell how much, and no prompt says of what."""
     if not _asks_nothing(looked) or not words_in(looked.plan.expected.column) & SCORES:
         return None
-    numbers = sorted(golds, key=lambda gold: float(str(gold).replace(",", "")))
+    plain = (gold for gold in golds if re.fullmatch(r"-?\d+(\.\d+)?", str(gold)))
+    numbers = sorted(plain, key=lambda gold: float(gold)) or golds
     low, high = numbers[0], numbers[-1]
     return Doubt(
         f"{looked.plan.expected.column} is a number, from {low} to {high}, and no prompt asks for it: say "
