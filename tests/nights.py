@@ -44,6 +44,7 @@ BOTH_WAYS = [
 ]
 # Other tests of the day run commands like those of these pages.
 PAGES_BY_NIGHT = [
+    "README.md",
     "docs/from/dataset.md",
     "docs/from/mcp-server.md",
     "docs/from/repository.md",
@@ -74,6 +75,7 @@ CASES_BY_DAY = {
     "runtime/test_fresh.py::test_state_that_only_a_part_of_a_solution_meets_is_named": 0,
     "runtime/test_fresh.py::test_state_that_outlives_its_episode_is_named": 1,
     "runtime/test_fresh.py::test_the_order_of_a_set_is_found": 0,
+    "runtime/test_gym_loop.py::test_an_agent_may_write_requests_of_its_own": 1,
     "runtime/test_fresh.py::test_what_doing_nothing_earns_is_traced_to_the_episode_that_earned_it": 0,
     "runtime/test_learned.py::test_a_choice_by_rank_is_found": 0,
     "runtime/test_learned.py::test_a_high_floor_stays_weak": 0,
@@ -99,7 +101,9 @@ CASES_BY_DAY = {
     "runtime/test_shelf.py::test_all_are_updated": 0,
     "runtime/test_slim_image.py::test_a_server_serves_without_it": 0,
     "runtime/test_splits.py::test_a_row_is_the_same_however_its_prompt_is_written": 0,
+    "runtime/test_tested_programs.py::test_only_a_right_solution_passes": 6,
     "runtime/test_user_tools.py::test_the_policy_cannot_call_the_user_s_tools": 1,
+    "test_classes.py::test_pytest_in_the_repository_around_it_leaves_the_tests_out": 0,
     "test_classes.py::test_an_update_of_a_class_in_src_changes_nothing": 0,
     "test_environments.py::test_the_desktop": 0,
     "test_environments.py::test_the_folder_does_not_hide_the_package": 0,
@@ -108,13 +112,16 @@ CASES_BY_DAY = {
     "test_environments.py::test_the_workspaces_of_this_machine": 0,
     "test_environments.py::test_tools_of_ones_own_only": 0,
     "test_examples.py::test_a_query_only_reads_and_ends": 6,
+    "test_examples.py::test_a_module_that_cheats_earns_nothing": 4,
     "test_examples.py::test_gates_and_tests_are_green": 0,
     "test_guests.py::test_a_repository_that_stays_as_it_is_is_accepted": 3,
     "test_guests.py::test_a_second_environment_does_not_replace_the_first": 1,
     "test_guests.py::test_pythons_that_the_repository_refuses_are_left_out": 2,
     "test_guests.py::test_the_repositorys_own_build_lock_and_tests_stay": 1,
     "test_nemo_gym.py::test_no_call_of_a_policy_ends_a_run": 0,
+    "test_nemo_gym.py::test_nemo_gym_finds_nothing_to_complain_of": 0,
     "test_nemo_gym.py::test_the_commands_of_the_series_by_hand": 1,
+    "test_ports.py::test_a_document_in_the_arguments_of_a_call": 0,
     "test_ports.py::test_a_port_earns_what_the_server_gave": 10,
     "test_ports.py::test_only_the_methods_in_server_py_are_tools": 6,
     "test_ports.py::test_the_oracle_of_a_port_earns_its_reward": 10,
@@ -172,6 +179,7 @@ PROTECTED = {
     "runtime/test_flaws_owned.py": GATES,
     "runtime/test_flaws_programs.py": GATES,
     "runtime/test_fresh.py": GATES,
+    "runtime/test_gym_loop.py": SERVERS,
     "runtime/test_frameworks.py": [RUNTIME + "frameworks/"],
     "runtime/test_learned.py": GATES,
     "runtime/test_long_files.py": GATES,
@@ -182,6 +190,7 @@ PROTECTED = {
     "runtime/test_shelf.py": [RUNTIME + "shelf.py"],
     "runtime/test_slim_image.py": [RUNTIME + "slim_image.py", RUNTIME + "scale/"],
     "runtime/test_splits.py": [RUNTIME + "evaluation/", *GATES],
+    "runtime/test_tested_programs.py": [RUNTIME + "workspace/"],
     "runtime/test_user_tools.py": [RUNTIME + "models/", RUNTIME + "episode/"],
     "runtime/test_core.py": [
         "pyproject.toml",
@@ -428,7 +437,6 @@ def pytest_collection_modifyitems(
         ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-        items.sort(key=lambda item: item.get_closest_marker("nightly") is not None)
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if item.get_closest_marker("nightly"):
@@ -440,3 +448,12 @@ def pytest_collection_modifyitems(
         if item.get_closest_marker("slow") or item.get_closest_marker("nightly"):
             # Sockets to processes that they started end with these.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+    if since is not None:
+        items.sort(key=turn)
+
+
+def turn(item: pytest.Item) -> int:
+    """The long tests come first, so that short ones fill what is left of the time."""
+    if item.get_closest_marker("nightly"):
+        return 2
+    return 0 if item.get_closest_marker("slow") else 1
