@@ -3089,6 +3089,19 @@ def test_a_scale_goes_from_the_least_to_the_greatest(written):
     assert "score is a number, from 1.5 to 9.5, and no prompt asks" in printed
 
 
+def test_a_passage_of_several_questions_is_in_the_first_command(written):
+    columns = {
+        "lecture": lambda n: (
+            f"{JUGS} It is jug {n // 4 * 4}, {n // 4 * 4 + 1}, 2 or 3."
+        ),
+        "question": ask,
+        "answer": lambda n: f"{n // 4 * 4}" if n % 2 else "jug",
+    }
+    printed = written(source_of(Asked(rows(12, **columns), "")))
+    assert "whether lecture belongs to the prompt is not clear" in printed
+    assert "{lecture}" in str(again(printed)[0])
+
+
 def test_calls_in_tags_want_a_grade_of_their_own(written):
     answer = "<think> First the jug. </think><tool_call>{}</tool_call>"
     columns = {"question": ask, "answer": lambda n: answer.format(n)}

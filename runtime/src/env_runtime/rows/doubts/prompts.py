@@ -17,6 +17,7 @@ from ..apart import (
     has_a_name_that_tells_nothing,
     has_long_objects,
     has_no_place_in_a_template,
+    holds_the_answer,
     names_files_of_some,
     reason_of,
 )
@@ -114,9 +115,10 @@ def a_column_that_may_belong(looked: Asking, apart: dict[str, Reason]) -> Doubt 
     alike = [n for n, reason in apart.items() if reason == apart[name]]
     more = f". The same goes for {', '.join(alike[1:])}" * (len(alike) > 1)
     ways = [looked.parts(), looked.parts(without=alike)]
-    if apart[name].holds in TELLS or (
-        apart[name].holds in UNKNOWN and looked.prompts_ask
-    ):
+    texts = Column(looked, name).texts
+    is_shared = apart[name].holds is holds_the_answer and 2 * len({*texts}) < len(texts)
+    tells = apart[name].holds in TELLS and not is_shared  # as a passage is
+    if tells or (apart[name].holds in UNKNOWN and looked.prompts_ask):
         ways.reverse()
         more += ". The first command leaves it out"
     if folded(looked.main) in QUESTIONS and all(len(names) > 1 for names in ways):
