@@ -1931,7 +1931,7 @@ class StuckGrade(Base):
 
 
 def test_a_grade_that_does_not_end_is_named_with_its_argument(look, monkeypatch):
-    monkeypatch.setattr(attempts, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(attempts, "CALL_SECONDS", 0.5)
     try:
         with pytest.raises(GateError, match="'six' breaks the grade: the grade took"):
             look(StuckGrade, rows(PLAIN))
