@@ -39,7 +39,7 @@ class Server:
         return {"tools": tools}
 
     def called(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of tools/call. What a tool raises is an answer, as the SDK has it."""
+        """Return the result of tools/call. An exception of a tool becomes an answer, as with the SDK."""
         if name not in self.tools:
             return answer(f"Unknown tool: {name}") | {"isError": True}
         try:
@@ -74,7 +74,7 @@ class Server:
 
 
 def answer(value: Any) -> dict[str, Any]:
-    """What a tool returned, as MCP has it."""
+    """Return the result of tools/call for what a tool returned."""
     more = {"structuredContent": value} if isinstance(value, dict) else {}
     if not isinstance(value, list):
         value = [value if isinstance(value, str) else json.dumps(value, indent=2)]

@@ -23,6 +23,7 @@ from ..columns import (
     LABELS,
     NOTHING,
     PAIRS,
+    PLAIN,
     PROGRAM,
     SENTENCE,
     SHORT,
@@ -343,6 +344,7 @@ def printed_lists(looked: Asking, golds: list[Any]) -> Doubt | None:
 
 @at("golds")
 def calls_as_a_model_writes_them(looked: Asking, golds: list[Any]) -> Doubt | None:
+    """Texts with the tags of a chat template, in place of calls."""
     found = re.compile(r"<(?:tool_call|function_call|function=)")
     if looked.plan.tools or share(map(str, golds), found.search) <= 0.5:
         return None
@@ -359,13 +361,14 @@ def answers_that_are_often_there(looked: Asking, golds: list[Any]) -> Doubt | No
     counts = Counter(texts)
     [(most, count)] = counts.most_common(1) or [("", 0)]
     others = len(texts) - count
-    few = count < max(FEWEST, 0.1 * len(golds)) or len(counts) - 1 < 0.7 * others
-    plain = {most.casefold()} <= {"yes", "no", "true", "false"} or is_number(most)
-    few = few or others < 2 * FEWEST or len(most) < 3 or "\n" in most
-    words_only = share(counts, lambda text: re.fullmatch(r"[^\d\\]{3,}", text)) > 0.5
-    if few or plain or not words_only or _speaks_of(looked, most):
+    if others < 2 * FEWEST or count < max(FEWEST, 0.1 * len(golds)):
         return None
-    if looked.plan.pattern not in ("", ADDED):
+    differ = len(counts) - 1 >= 0.7 * others
+    are_words = share(counts, re.compile(r"[^\d\\]{3,}").fullmatch) > 0.5
+    if not (differ and are_words) or looked.plan.pattern not in ("", ADDED):
+        return None
+    may_answer = is_number(most) or any(most.casefold() in pair for pair in PLAIN)
+    if may_answer or len(most) < 3 or "\n" in most or _speaks_of(looked, most):
         return None
     column = looked.plan.expected.column
     return Doubt(

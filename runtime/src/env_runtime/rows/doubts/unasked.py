@@ -233,7 +233,7 @@ def labels_that_nothing_asks_for(looked: Asking, golds: list[Any]) -> Doubt | No
     lower = {label.casefold() for label in labels}
     if looked.native or plan.is_chat or plan.images:
         return None
-    # Nobody guesses how many labels are written. Of few, the options are listed.
+    # No policy can guess the wording of many labels. A prompt lists few as options.
     said = len(labels) <= LABELS or any(label in plan.prompt for label in labels)
     if looked.says_what_to_do and said:
         return None
